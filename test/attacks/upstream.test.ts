@@ -75,9 +75,12 @@ after(async () => {
   await elsewhere.stop();
 });
 
-function attack(): Promise<Reply> {
+/** On a busy machine the answer may come as an event. */
+async function attack(): Promise<Reply> {
   const { body, headers } = modern('tools/call', { name: 'attack', arguments: {} }, 'the-id');
-  return arena.post(body, headers, '/servers/evil/mcp');
+  const reply = await arena.post(body, headers, '/servers/evil/mcp');
+  const event = /^data: (\{.*\})$/m.exec(reply.text)?.[1];
+  return event === undefined ? reply : { ...reply, json: JSON.parse(event) };
 }
 
 function ok(id: string): string {
