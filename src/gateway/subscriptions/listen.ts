@@ -111,7 +111,8 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
   }
 
   #emit(message: Message): void {
-    this.exchange.emit(tagged(withDeclaredInput(message, this.client), this.#id));
+    const isTask = message.method === 'notifications/tasks';
+    this.exchange.emit(tagged(isTask ? withDeclaredInput(message, this.client) : message, this.#id));
   }
 }
 
