@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { renderProblem } from '../config/problem/problem.ts';
 import type { GatewayFacts, Readiness } from '../control/schemas.ts';
+import { bindProblem } from '../http/listener/listen-error.ts';
 import type { Listener } from '../http/listener/listener.ts';
 import { ANONYMOUS, OPERATOR, type Principal } from '../model/client-profile.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -20,6 +21,7 @@ import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
 import { Playground } from './playground/playground.ts';
 import { PublicSubjects } from './public-subjects/public-subjects.ts';
+import { RemovedAgents } from './removed-agents.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
 import { unreadable } from './run-time-store/stored-secrets.ts';
 import { productVersion } from './version.ts';
@@ -68,13 +70,12 @@ export class App {
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
   #unwatchFolder: () => void = () => {};
-  /** Names of the agents of the state in force. */
-  #agents: ReadonlySet<string>;
+  readonly #agents: RemovedAgents;
 
   constructor(components: Components) {
     this.components = components;
     this.playground = new Playground(components);
-    this.#agents = new Set(components.registry.state.agents.keys());
+    this.#agents = new RemovedAgents(components);
     const report = reloadReport(components.logger, components.metrics, components.loaded);
     this.#follower = new ConfigFollower({
       registry: components.registry,
@@ -360,27 +361,15 @@ export class App {
     this.components.gateway.desiredChanged(this.#principal, filtered);
   }
 
-  /** Deletes the credentials of removed agents, because another agent may get the same name. */
-  #forgetAgents(now: DesiredState['agents']): void {
-    const { credentials, logins, logger } = this.components;
-    const gone = new Set([...this.#agents].filter((name) => !now.has(name)).map((name) => `agent:${name}`));
-    this.#agents = new Set(now.keys());
-    for (const { server, principal } of gone.size === 0 ? [] : credentials.list()) {
-      if (principal === null || !gone.has(principal)) continue;
-      logger.info('credential_forgotten', { server, principal, reason: 'the agent was removed' });
-      logins
-        .revoke(server, principal)
-        .catch((error: unknown) => logger.warn('credential_not_forgotten', { server, principal, error }));
-    }
-  }
-
   #apply(change: RegistryChange): void {
     const { logger, upstreams, cluster, authenticator } = this.components;
     const { added, removed, changed, updated } = change.servers;
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     logger.level = change.state.logLevel;
-    authenticator.replace(change.state);
-    this.#forgetAgents(change.state.agents);
+    const exposed = this.#listeners === null ? null : bindProblem(change.state);
+    if (exposed !== null) logger.warn('unknown_callers_refused', { reason: exposed });
+    authenticator.replace(change.state, exposed !== null);
+    this.#agents.forget(change.state.agents);
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));
     this.components.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);

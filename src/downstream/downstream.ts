@@ -1,4 +1,5 @@
 import type { Core } from '../gateway/gateway.ts';
+import { keyRevoked } from '../gateway/policy/access.ts';
 import { StateSealer } from '../gateway/sealer.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
@@ -23,6 +24,7 @@ import { renderRpc } from './endpoints/send.ts';
 import { Gate } from './identity/gate.ts';
 import { PendingInputRequests } from './pending-input/pending-input-requests.ts';
 import type { ClientExchange } from './session/client-exchange.ts';
+import type { ClientSession } from './session/client-session.ts';
 import { DelayQueue } from './session/delay-queue.ts';
 import type { OtherNodes } from './session/other-nodes.ts';
 import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
@@ -233,18 +235,28 @@ export class Downstream implements ClientStreams {
 
   /**
    * Applies changed agents. Sessions continue with the current rights of their caller or end without any; listening streams
-   * and waiting calls end if the rights of their caller changed. Call it after the authenticator has taken the new state.
+   * and waiting calls end if the rights of their caller changed, all streams if its key was replaced. Call it after the
+   * authenticator has taken the new state.
    */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const session of [...this.sessions.values()]) {
       const principal = current(session.client.principal.id);
       const { endpoint } = session;
       if (principal !== null && (endpoint.kind === 'aggregate' || mayUse(principal, endpoint.server))) {
+        const revoked = keyRevoked(session.client.principal, principal);
         session.useAs(principal, session.lastUsed);
+        if (revoked) this.#hangUp(session);
       } else this.sessions.end(session, 'the caller may not use this any more');
     }
     this.#stateless.reauthorize(current);
     this.#parts.pendingInput.reauthorize(current);
+  }
+
+  /** Ends the streams of a session, whose client may resume them with its new key; a session of a single stream ends with it. */
+  #hangUp(session: ClientSession): void {
+    if (!session.persistent) this.sessions.end(session, 'the key of the caller was replaced');
+    if (session.channel instanceof StandaloneStreams) session.channel.hangUp();
+    for (const reply of session.replies?.values() ?? []) reply.hangUp();
   }
 
   /**

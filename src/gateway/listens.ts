@@ -12,7 +12,7 @@ import { knownOrListed } from './known-servers.ts';
 import type { ListParts } from './list-parts.ts';
 import { declaredMethods, type ListChange, methodsDue } from './lists/list-changes.ts';
 import { isResult } from './own-results.ts';
-import { sameRights } from './policy/access.ts';
+import { mayKeepOpen } from './policy/access.ts';
 import type { Resolver } from './resolve/resolver.ts';
 import { exposedUpdate, isUpdate } from './resource-updates.ts';
 import { Listen } from './subscriptions/listen.ts';
@@ -102,11 +102,11 @@ export class Listens {
     }
   }
 
-  /** Agents changed: ends the listens of callers whose rights changed, so that clients reopen them with the new rights. */
+  /** Agents changed: ends the listens of callers whose rights or key changed, so that clients reopen them with the new ones. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const listen of [...this.#open]) {
       const { principal } = listen.client;
-      if (!sameRights(principal, current(principal.id))) listen.complete();
+      if (!mayKeepOpen(principal, current(principal.id))) listen.complete();
     }
   }
 

@@ -8,6 +8,8 @@ export interface Principal {
   readonly name: string;
   /** Servers that this caller may see and call; null means all (S2.28: an unregistered agent), empty means none. */
   readonly servers: ReadonlySet<string> | null;
+  /** Digest of the key that established it; absent where no key did, and for callers at other nodes. */
+  readonly key?: string;
 }
 
 export const ANONYMOUS: Principal = { id: 'anonymous', name: 'anonymous', servers: null };

@@ -27,6 +27,9 @@ import { fetchesProgram } from './process/command.ts';
 import type { StartRecords } from './supervision/start-records.ts';
 import type { CloseReason, OpenTransport, Transport } from './transport/transport.ts';
 
+/** Whose connections: those of a client, of a principal that was removed (its id), or the warm connection. */
+export type Whose = ClientProfile | { readonly removed: string } | 'spare';
+
 export interface UpstreamSetDeps {
   readonly clock: Clock;
   readonly random: Random;

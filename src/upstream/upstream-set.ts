@@ -14,7 +14,7 @@ import { Attempt } from './connection/attempt.ts';
 import { catchDefects, inServerContext } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import { ProcessQuota } from './pool/process-quota.ts';
-import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
+import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps, type Whose } from './server-context.ts';
 import { ServerHistory } from './status/server-history.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { STARTS, StartQueue } from './supervision/start-queue.ts';
@@ -235,8 +235,8 @@ export class UpstreamSet implements Upstreams {
     return new Map(this.#upstreams.get(server)?.parts.catalogs.own.byKey());
   }
 
-  /** Another node may own the processes of this client, the warm connection, or (null) all: closes them at once. */
-  async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
+  /** Closes these connections, or (null) all, at once: another node may own their processes, or their caller is gone. */
+  async surrender(server: string, whose: Whose | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.surrender(whose)));
   }
 

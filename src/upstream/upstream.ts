@@ -15,6 +15,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { ErrorBoundary } from './error-boundary.ts';
 import { ClientCatalogs } from './lists/client-catalogs.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
+import type { Whose } from './server-context.ts';
 import { ServerHistory } from './status/server-history.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
@@ -242,7 +243,7 @@ export class Upstream {
   }
 
   /** As `UpstreamSet.surrender`. */
-  surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
+  surrender(whose: Whose | null): Promise<void> {
     const { connections } = this.parts;
     return this.#later(async () => {
       const closed = whose === null ? this.close('remove') : null;

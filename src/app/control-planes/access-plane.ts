@@ -14,12 +14,12 @@ export function accessPlane({
   const profile = (one: Principal): ClientProfile => operatorProfile(operator.profile.info ?? '{}', one);
   return {
     table() {
-      const { agents, unknownCallers } = registry.state;
+      const { agents } = registry.state;
       const servers = gateway.access.offered(operator.profile);
       const ids = [ANONYMOUS.id, ...Array.from(agents.keys(), (name) => `agent:${name}`)];
       const callers = ids.flatMap((id) => principal(id) ?? []);
       return {
-        unknownCallers: agents.size === 0 ? 'allow' : unknownCallers,
+        unknownCallers: principal(ANONYMOUS.id) === null ? 'refuse' : 'allow',
         servers,
         callers: callers.map((caller) => ({
           principal: caller.id,

@@ -13,7 +13,6 @@ const RESERVED: ReadonlySet<string> = new Set(['operator', 'anonymous', '']);
 export class Agents {
   readonly #app: App;
   readonly #overlay: Overlay;
-  readonly #registered = new Map<string, ReadonlySet<string>>();
   /** One principal object for each agent, because catalogues are cached by it. */
   readonly #operators = new Map<string, Operator>();
 
@@ -29,15 +28,23 @@ export class Agents {
     if (key !== null && key.length < MIN_KEY_LENGTH) {
       throw new GatewayError('INVALID_PARAMS', `the key of agent ${name} is shorter than ${MIN_KEY_LENGTH} characters`);
     }
-    const allowed = new Set(servers);
-    this.#registered.set(name, allowed);
-    this.#operators.delete(name);
-    if (key === null) this.#overlay.agents.delete(name);
-    else {
-      this.#app.components.logger.addSecret(key);
-      this.#overlay.agents.set(name, { name, key: new Secret(key), servers: allowed });
+    for (const other of key === null ? [] : this.#app.state.agents.values()) {
+      if (other.name !== name && other.key.reveal() === key) {
+        throw new GatewayError(
+          'INVALID_PARAMS',
+          `agent ${other.name} has the same key as agent ${name}: use another key`,
+        );
+      }
     }
-    const { connected } = this.#app.components.authenticator;
+    const { authenticator, logger } = this.#app.components;
+    if (key !== null) {
+      logger.addSecret(key);
+      authenticator.keysOnly = true;
+    }
+    const kept = key === null ? this.#overlay.agents.get(name)?.key : new Secret(key);
+    this.#overlay.agents.set(name, { servers: new Set(servers), key: kept ?? null });
+    this.#operators.delete(name);
+    const { connected } = authenticator;
     const { principal } = this.operator(name).profile;
     if (connected.has(principal.id)) connected.set(principal.id, principal);
     await this.#app.applyOverlay();
@@ -45,9 +52,8 @@ export class Agents {
   }
 
   async unregister(name: string): Promise<boolean> {
-    const known = this.#registered.delete(name);
+    const known = this.#overlay.agents.delete(name);
     this.#operators.delete(name);
-    this.#overlay.agents.delete(name);
     if (known) this.#app.components.authenticator.connected.delete(`agent:${name}`);
     await this.#app.applyOverlay();
     this.#app.reauthorize();
@@ -96,6 +102,6 @@ export class Agents {
 
   /** Returns null for every server, also for an agent that is neither registered nor configured. */
   #allowed(name: string): ReadonlySet<string> | null {
-    return this.#registered.get(name) ?? this.#app.state.agents.get(name)?.servers ?? null;
+    return this.#overlay.agents.get(name)?.servers ?? this.#app.state.agents.get(name)?.servers ?? null;
   }
 }

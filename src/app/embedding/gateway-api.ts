@@ -219,11 +219,12 @@ export interface Gateway extends AsyncDisposable {
 
   /**
    * Sets which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means none.
-   * With a key (at least 16 characters), the agent may connect over HTTP too; callers without a key then may not by default.
-   * Open connections of the agent get the new rights.
+   * With a key (at least 16 characters), the agent may connect over HTTP too; callers without a key then may not by default,
+   * even after the last agent is unregistered. Without one, an agent keeps the key that it has, also one of the configuration.
+   * Open connections of the agent get the new rights; a new key ends the streams that the old one opened.
    */
   registerAgent(name: string, servers: readonly string[], options?: { readonly key?: string }): Promise<void>;
-  /** Ends the agent's connections. False if there was none of that name. */
+  /** Ends the agent's connections and its key; one of the configuration has its rights of there again. False if there was none. */
   unregisterAgent(name: string): Promise<boolean>;
   /** null means all servers (S2.28). */
   allowedServers(agent: string): readonly string[] | null;

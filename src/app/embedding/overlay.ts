@@ -1,4 +1,5 @@
-import type { Agent, DesiredState } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import type { Secret } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
 
 /** Where an embedded gateway opens its listeners. */
@@ -8,13 +9,19 @@ export interface ListenAddress {
   readonly controlPort?: number;
 }
 
+/** What a program has registered; without a key of its own, the agent has the key of the configuration, if there is one. */
+interface RegisteredAgent {
+  readonly servers: ReadonlySet<string>;
+  readonly key: Secret | null;
+}
+
 /**
- * The changes of a program to the configuration: added and removed servers, agents with keys, listener addresses. They survive
+ * The changes of a program to the configuration: added and removed servers, agents, listener addresses. They survive
  * reloads; a definition of the program overrides that of the configuration.
  */
 export class Overlay {
   readonly servers = new Map<string, Server>();
-  readonly agents = new Map<string, Agent>();
+  readonly agents = new Map<string, RegisteredAgent>();
   /** Configured servers that the program has unregistered. */
   readonly hidden = new Set<string>();
   readonly suspended = new Set<string>();
@@ -33,12 +40,17 @@ export class Overlay {
       const server = servers.get(name);
       if (server !== undefined) servers.set(name, { ...server, enabled: false });
     }
+    const agents = new Map(state.agents);
+    for (const [name, { servers, key }] of this.agents) {
+      const agent = key === null ? agents.get(name) : { name, key };
+      if (agent !== undefined) agents.set(name, { ...agent, servers });
+    }
     const { host, port, controlPort } = this.address;
     return {
       ...state,
       servers,
       maxTimeoutMs: Math.max(state.maxTimeoutMs, ...this.timeouts.values()),
-      agents: this.agents.size === 0 ? state.agents : new Map([...state.agents, ...this.agents]),
+      agents,
       listen: { ...state.listen, host: host ?? state.listen.host, port: port ?? state.listen.port },
       control: { ...state.control, port: controlPort ?? state.control.port },
     };

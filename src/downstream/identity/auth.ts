@@ -19,6 +19,8 @@ export class KeyAuthenticator implements Authenticator {
   #keys: ReadonlyMap<string, KnownKey> = new Map();
   #unknown: Principal | null = ANONYMOUS;
   #open = true;
+  /** The program has given keys: callers without one stay refused when the last key is revoked. */
+  keysOnly = false;
   /** Agents without a key for which the embedding program has connections, by id. */
   readonly connected = new Map<string, Principal>();
 
@@ -26,18 +28,22 @@ export class KeyAuthenticator implements Authenticator {
     this.replace(state);
   }
 
-  /** Takes the agents of a new desired state; removed keys stop working with the next request. */
-  replace(state: Pick<DesiredState, 'agents' | 'unknownCallers'>): void {
+  /**
+   * Takes the agents of a new desired state; removed keys stop working with the next request. `exposed`: the listener is open
+   * to other machines, so that callers need a key whatever the state says.
+   */
+  replace(state: Pick<DesiredState, 'agents' | 'unknownCallers'>, exposed = false): void {
     const keys = new Map<string, KnownKey>();
     for (const agent of state.agents.values()) {
       const digest = hash('sha256', agent.key.reveal(), 'buffer');
-      const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers };
-      keys.set(digest.toString('latin1'), { digest, principal });
+      const key = digest.toString('latin1');
+      const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers, key };
+      keys.set(key, { digest, principal });
       this.connected.delete(principal.id);
     }
     this.#keys = keys;
-    this.#open = keys.size === 0;
-    this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
+    this.#open = keys.size === 0 && !this.keysOnly && !exposed;
+    this.#unknown = this.#open || (state.unknownCallers === 'allow' && !exposed) ? ANONYMOUS : null;
   }
 
   /** The current principal with this id; null if no key and no connection establishes it any more. */

@@ -1,4 +1,4 @@
-import { sameRights } from '../../gateway/policy/access.ts';
+import { mayKeepOpen } from '../../gateway/policy/access.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { Counts } from '../../model/counts.ts';
@@ -101,10 +101,10 @@ export class StatelessHandler {
     });
   }
 
-  /** Ends the listening streams whose caller's rights changed; their clients reconnect with the new rights. */
+  /** Ends the listening streams whose caller's rights or key changed; their clients reconnect with the new ones. */
   reauthorize(current: (principalId: string) => Principal | null): void {
-    const reason = 'the rights of the caller have changed';
-    this.intake.completeListens(reason, ({ client: { principal } }) => !sameRights(principal, current(principal.id)));
+    const reason = 'the rights or the key of the caller have changed';
+    this.intake.completeListens(reason, ({ client: { principal } }) => !mayKeepOpen(principal, current(principal.id)));
   }
 
   /** Whether the caller has half of all requests that may be in flight; without agents there is no other caller. */

@@ -30,3 +30,13 @@ export function sameRights(before: Principal, now: Principal | null): boolean {
   if (had === null || has === null) return had === has;
   return had.size === has.size && [...had].every((server) => has.has(server));
 }
+
+/** Whether the key with which the caller opened its streams is not its key any more: another one may read them. */
+export function keyRevoked(before: Principal, now: Principal): boolean {
+  return before.key !== undefined && before.key !== now.key;
+}
+
+/** Whether a stream that the caller opened stays open: with the same rights, and the same key. */
+export function mayKeepOpen(before: Principal, now: Principal | null): boolean {
+  return now !== null && sameRights(before, now) && !keyRevoked(before, now);
+}

@@ -17,6 +17,15 @@ export class TaskOversight {
     return [...this.#parts.table.all()];
   }
 
+  /** Deletes the tasks of a removed caller: another one may get its name. */
+  forget(principal: string): void {
+    const { table, streams } = this.#parts;
+    for (const record of [...table.of(principal)]) {
+      streams.close(record, 'the caller was removed');
+      table.delete(record);
+    }
+  }
+
   get(key: string): TaskRecord | null {
     return this.#parts.table.get(key);
   }

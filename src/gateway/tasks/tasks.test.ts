@@ -79,6 +79,17 @@ test('a task’s id leads back to its server, in whichever request', async () =>
   }
 });
 
+test('a removed caller leaves no task to the next one of its name', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const taskId = await started(bench);
+  const listed = async () => (ended(await bench.run('tasks/list', '{}')) as { tasks: unknown[] }).tasks.length;
+  bench.gateway.tasks.forget('agent:another');
+  assert.equal(await listed(), 1);
+  bench.gateway.tasks.forget('anonymous');
+  assert.equal(await listed(), 0);
+  assert.equal(code(await bench.run('tasks/result', JSON.stringify({ taskId }))), 'INVALID_PARAMS');
+});
+
 test('a request about a task is sent under the span of its exchange', async () => {
   const spans = new SpanLog();
   const bench = new GatewayBench(OFFERS, {}, new Metrics(), {

@@ -15,7 +15,7 @@ import {
   tenancyOf,
   type WantedConnection,
 } from '../connection/session-key.ts';
-import type { ServerContext } from '../server-context.ts';
+import type { ServerContext, Whose } from '../server-context.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { PoolParts } from './pooled-connections.ts';
 import { Replicas } from './replica-set.ts';
@@ -240,10 +240,11 @@ export class ClientConnections {
     return this.pool.surrender(keys, how);
   }
 
-  /** Returns a filter of session keys: those of this client, of the warm connection (`spare`), or (null) all. */
-  keyFilter(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
+  /** Returns a filter of session keys: those of this client, of a removed principal, of the warm connection, or (null) all. */
+  keyFilter(whose: Whose | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NO_SESSION;
+    if ('removed' in whose) return (key) => key.replace(/^stateless /, '').startsWith(`${whose.removed} `);
     const isolation = this.#context.server.isolation === 'principal' ? 'principal' : 'session';
     const [old, modern] = [sessionKey(whose, isolation, 'stateful'), sessionKey(whose, isolation, 'stateless')];
     const lanes = [`${old} lane `, `${modern} lane `];

@@ -123,3 +123,22 @@ test('fault:F31 a connection that opens after its session went to another node e
   assert.equal(script.last.closings[0], 'interrupt');
   assert.equal(script.last.count('tools/call'), 0);
 });
+
+test('a removed principal leaves no connection to the next one of its name', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a', { isolation: 'principal' }), script]);
+  const callAs = async (name: string) => {
+    const principal = { id: `agent:${name}`, name, servers: null };
+    answerText(await bench.call('a', toolCall(clientOf('one', '{}', { principal }))));
+  };
+  for (const name of ['bob', 'bobby']) await callAs(name);
+  assert.equal(script.live.length, 2);
+  await bench.set.surrender('a', { removed: 'agent:bob' });
+  assert.equal(script.live.length, 1);
+  await callAs('bobby');
+  assert.equal(script.live.length, 1);
+  await callAs('bob');
+  assert.equal(script.last.count('initialize'), 1);
+  assert.equal(script.live.length, 2);
+});

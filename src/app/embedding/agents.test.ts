@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../../test/support/http-client.ts';
+import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { WireClient } from '../../../test/support/wire-client.ts';
+import { createGateway } from '../../index.ts';
+
+const OLD = 'an-old-key-of-an-agent';
+const NEW = 'the-new-key-of-the-agent';
+
+function echo(name: string) {
+  return textServer({ name, tools: () => [tool('echo')], call: ({ args }) => textResult(args) });
+}
+
+async function opened(config: object = {}) {
+  const gateway = await createGateway({ servers: { a: echo('a'), b: echo('b') }, config });
+  await gateway.ready();
+  const client = (url: string, key: string | null, era: 'stateful' | 'stateless' = 'stateless') =>
+    new WireClient(url, era, { headers: key === null ? {} : { authorization: `Bearer ${key}` } });
+  return { gateway, client, [Symbol.asyncDispose]: () => gateway.close() };
+}
+
+test('S2.28 after the last key is revoked, callers over HTTP still need one', async () => {
+  await using use = await opened();
+  const { gateway, client } = use;
+  await gateway.registerAgent('web', ['a'], { key: OLD });
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  assert.deepEqual(await client(mcpUrl, OLD).toolNames(), ['a__echo']);
+  assert.equal(await gateway.unregisterAgent('web'), true);
+  for (const key of [OLD, null]) {
+    assert.equal((await client(mcpUrl, key).request('tools/list')).status, 401);
+  }
+  await gateway.registerAgent('web', ['b'], { key: NEW });
+  assert.deepEqual(await client(mcpUrl, NEW).toolNames(), ['b__echo']);
+});
+
+test('S2.28 an agent that is registered again without a key keeps its key', async () => {
+  await using use = await opened();
+  const { gateway, client } = use;
+  await gateway.registerAgent('web', ['a'], { key: OLD });
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  await gateway.registerAgent('web', ['a', 'b']);
+  assert.deepEqual(await client(mcpUrl, OLD).toolNames(), ['a__echo', 'b__echo']);
+  assert.equal((await client(mcpUrl, null).request('tools/list')).status, 401);
+});
+
+test('S2.28 a registration restricts an agent of the configuration, over HTTP and on open connections', async () => {
+  await using use = await opened({ agents: { bob: { key: OLD } } });
+  const { gateway, client } = use;
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  assert.deepEqual(await client(mcpUrl, OLD).toolNames(), ['a__echo', 'b__echo']);
+  await gateway.registerAgent('bob', ['a']);
+  assert.deepEqual(await client(mcpUrl, OLD).toolNames(), ['a__echo']);
+  const { message } = await client(mcpUrl, OLD).request('tools/call', { name: 'b__echo', arguments: {} });
+  assert.match(JSON.stringify(message), /Access denied: agent 'bob' cannot use tools from 'b'/);
+  await gateway.unregisterAgent('bob');
+  assert.deepEqual(await client(mcpUrl, OLD).toolNames(), ['a__echo', 'b__echo']);
+});
+
+test('S2.28 the key of an agent cannot become that of another one', async () => {
+  await using use = await opened({ agents: { bob: { key: OLD } } });
+  const refused = { code: 'INVALID_PARAMS', message: 'agent bob has the same key as agent jobs: use another key' };
+  await assert.rejects(use.gateway.registerAgent('jobs', ['a', 'b'], { key: OLD }), refused);
+  assert.equal(use.gateway.allowedServers('jobs'), null);
+});
+
+test('S2.28 a replaced key ends the streams that it opened, and no session', async () => {
+  await using use = await opened();
+  const { gateway, client } = use;
+  await gateway.registerAgent('ada', ['a'], { key: OLD });
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  const session = client(mcpUrl, OLD, 'stateful');
+  await session.initialize();
+  const streams = [await session.listen(), await client(mcpUrl, OLD).listening({ toolsListChanged: true })];
+  let ended = 0;
+  for (const stream of streams) {
+    void (async () => {
+      while ((await stream.message()) !== null);
+      ended++;
+    })();
+  }
+  await gateway.registerAgent('ada', ['a'], { key: NEW });
+  await until(() => ended === streams.length);
+  assert.equal((await session.request('tools/list')).status, 401);
+  const continued = client(mcpUrl, NEW, 'stateful');
+  continued.sessionId = session.sessionId;
+  assert.deepEqual(await continued.toolNames(), ['a__echo']);
+});
