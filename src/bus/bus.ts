@@ -100,8 +100,13 @@ export interface BusServing {
   readonly from: string;
   /** Reason of the cancellation; null if the call was not cancelled. */
   readonly cancelled: string | null;
-  /** Called at most once, only before the answer. `callerLost`: the calling peer is gone. */
-  onCancel: ((reason: string, callerLost: boolean) => void) | null;
+  /** Called at most once, only before the answer. */
+  onCancel: ((reason: string) => void) | null;
+  /**
+   * Called once, before `onCancel`: the caller has the answer, or nothing more is sent to it. `callerLost`: the calling peer is
+   * gone, and may not have the answer.
+   */
+  onEnd: ((callerLost: boolean) => void) | null;
   /** Called when there is room again after `emit` returned false. */
   onDrain: (() => void) | null;
   /** Never blocks. Returns false if the handler must wait for `onDrain`; the bus cuts a call whose handler keeps sending. */

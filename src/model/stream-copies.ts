@@ -19,6 +19,8 @@ export interface CopiedStream {
 export interface StreamCopy {
   /** Adds an event that this node logged. `answers`: the request that it answers. */
   add(eventId: string, message: Buffer, answers: UnansweredRequest | null): void;
+  /** From now on, events are copied at once, because another node may continue the stream at any time. */
+  hurry(): void;
   end(): void;
 }
 

@@ -1,5 +1,6 @@
 import { Downstream } from '../../src/downstream/downstream.ts';
 import { KeyAuthenticator } from '../../src/downstream/identity/auth.ts';
+import type { OtherNodes } from '../../src/downstream/session/other-nodes.ts';
 import { Listener } from '../../src/http/listener/listener.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { type Agent, type DesiredState, POOL_DEFAULTS, type SessionSettings } from '../../src/model/desired-state.ts';
@@ -32,6 +33,8 @@ export interface RigOptions {
   readonly state?: StateFile;
   /** Which reads and writes the sessions in it. */
   readonly records?: SessionRecords;
+  /** The other nodes of its cluster. */
+  readonly others?: OtherNodes;
 }
 
 const STREAM = 'application/json, text/event-stream';
@@ -73,6 +76,7 @@ export class DownstreamRig {
       keys: options.keys ?? [Buffer.from(systemRandom.hex(32), 'hex')],
       memoryScarce: () => false,
       wires: { tap: null },
+      ...(options.others === undefined ? {} : { others: options.others }),
       ...(options.patienceMs === undefined
         ? {}
         : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),

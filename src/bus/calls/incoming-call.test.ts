@@ -6,7 +6,7 @@ import type { BusServing, ServingHandler } from '../bus.ts';
 import type { Wire } from '../wire.ts';
 import { CallTransport } from './call-transport.ts';
 import type { FrameSender } from './frame-sender.ts';
-import { dataFrame, FRAME, FRAME_AT, frameText, PART, Pieces, requestFrame } from './frames.ts';
+import { ackFrame, dataFrame, FRAME, FRAME_AT, frameText, PART, Pieces, requestFrame } from './frames.ts';
 import { IncomingCalls } from './incoming-calls.ts';
 
 const SUBJECT = 'trunkline.test';
@@ -92,4 +92,36 @@ test('an answer is kept for 30 s for a caller that does not acknowledge it, and 
   assert.equal(calls.size, 0);
   request(2, 5);
   assert.equal(served.length, 2);
+});
+
+test('the end of a call is told once: its answer is acknowledged, or its caller is lost and may not have it', async () => {
+  const served: BusServing[] = [];
+  const told: string[] = [];
+  const { clock, calls, request } = servingNode((call) => {
+    served.push(call);
+    const name = served.length;
+    call.onEnd = (callerLost) => told.push(`${name} ${callerLost ? 'lost' : 'ended'}`);
+    call.onCancel = () => told.push(`${name} cancelled`);
+  });
+  /** Begins a call that is accepted. */
+  const begin = async (number: number): Promise<BusServing> => {
+    request(number, 5);
+    await clock.advance(50);
+    return served.at(-1)!;
+  };
+  (await begin(1)).answer(Buffer.from('the answer'));
+  assert.deepEqual(told, []);
+  const ack = ackFrame(2, false);
+  calls.take({ ...ID, number: 1 }, 'caller', { bytes: ack, from: FRAME_AT, to: ack.length });
+  assert.deepEqual(told.splice(0), ['1 ended']);
+  (await begin(2)).answer(Buffer.from('the answer'));
+  calls.peerLost('caller', 'it is silent');
+  assert.deepEqual(told.splice(0), ['2 lost']);
+  await begin(3);
+  calls.peerLost('caller', 'it is silent');
+  assert.deepEqual(told.splice(0), ['3 lost', '3 cancelled']);
+  request(4, 5);
+  served.at(-1)!.answer(Buffer.from('a short answer at once'));
+  assert.deepEqual(told, ['4 ended']);
+  assert.equal(calls.size, 0);
 });

@@ -41,7 +41,8 @@ export class IncomingCall extends CallEndpoint implements BusServing {
   readonly subject: string;
   payload: Buffer;
   cancelled: string | null = null;
-  onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  onEnd: ((callerLost: boolean) => void) | null = null;
   onDrain: (() => void) | null = null;
   readonly #served: ServedSubject;
   #counts = false;
@@ -137,8 +138,8 @@ export class IncomingCall extends CallEndpoint implements BusServing {
     this.cancelled = reason;
     this.#failAsks(reason);
     const wasRunning = this.#began && !this.#answered;
-    this.#end();
-    if (wasRunning) this.onCancel?.(reason, callerLost);
+    this.#end(callerLost);
+    if (wasRunning) this.onCancel?.(reason);
   }
 
   /** Gives the call up and sends the reason to the caller. */
@@ -231,9 +232,10 @@ export class IncomingCall extends CallEndpoint implements BusServing {
     this.#asks = null;
   }
 
-  #end(): void {
+  #end(callerLost = false): void {
     if (this.ended) return;
     if (this.#counts) this.#served.running--;
     this.end();
+    this.onEnd?.(callerLost);
   }
 }

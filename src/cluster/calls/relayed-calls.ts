@@ -1,4 +1,4 @@
-import type { BusOutcome, BusServing } from '../../bus/bus.ts';
+import type { BusCall, BusOutcome, BusServing } from '../../bus/bus.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -12,7 +12,7 @@ import type { ServedExchange } from './served-exchange.ts';
 const NAME = 'trunkline.left';
 /** The time in which a client can resume its stream. */
 const KEPT_MS = 5 * 60_000;
-const MAX_WAITING = 1_000;
+const MAX_WAITING = 10_000;
 /** Limit of all kept outcomes. */
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 /** Overhead that counts for each kept outcome. */
@@ -29,9 +29,7 @@ interface CallName {
 
 interface CallForOther {
   readonly exchange: ServedExchange;
-  /** Whether a client asks for the outcome, possibly before this node detects that the calling node is gone. */
-  wanted: boolean;
-  /** Null if the call did not run here, ended with an internal error, or no client needs its outcome. */
+  /** Null if the call did not run here, or ended with an internal error. */
   readonly outcome: Promise<Outcome | null>;
 }
 
@@ -60,16 +58,10 @@ export class RelayedCalls {
     if (client.sessionId === null || client.passing === true || isListen(request)) return;
     exchange.outlivesCaller = true;
     const key = keyOf(nameOf(server, exchange));
-    const call: CallForOther = {
-      exchange,
-      wanted: false,
-      outcome: running.then(
-        (served) => (call.wanted || exchange.callerLost ? copyOf(served) : null),
-        () => null,
-      ),
-    };
+    const call: CallForOther = { exchange, outcome: running.then(copyOf, () => null) };
     this.#calls.set(key, call);
-    void call.outcome.then((outcome) => this.#ended(key, call, outcome));
+    // Until then the call stays here: a node that dies has not acknowledged the last outcomes.
+    exchange.onEnd = () => void call.outcome.then((outcome) => this.#ended(key, call, outcome));
   }
 
   /** Finds the outcome of a call, here or at another node, for a client that reconnected. Never rejects. */
@@ -78,17 +70,20 @@ export class RelayedCalls {
     const here = await this.#find(name);
     exchange.found = here != null;
     if (here != null) return here;
-    const calls = Array.from(this.#known.others(), ({ peer }) =>
-      this.#deps.bus.call(NAME, packFrame(name), { to: peer, deadlineMs: LONGEST_MS }),
-    );
+    const searches = Array.from(this.#known.others(), ({ peer }) => this.#search(peer, name));
+    exchange.onCancel = (reason) => {
+      for (const { call } of searches) call.cancel(reason);
+    };
+    if (exchange.cancelled !== null) exchange.onCancel(exchange.cancelled);
     try {
-      const outcome = await Promise.any(calls.map((call) => call.outcome.then(foundIn)));
+      const outcome = await Promise.any(searches.map(({ found }) => found));
       exchange.found = true;
       return outcome;
     } catch {
       return failure(new GatewayError('UNKNOWN', GONE, { server }));
     } finally {
-      for (const call of calls) call.cancel('the answer was found');
+      exchange.onCancel = null;
+      for (const { call } of searches) call.cancel('the answer was found');
     }
   }
 
@@ -123,17 +118,27 @@ export class RelayedCalls {
 
   #find(name: CallName): Promise<Outcome | null> | Outcome | undefined {
     const key = keyOf(name);
-    const call = this.#calls.get(key);
-    if (call === undefined) return this.#kept.get(key)?.outcome;
-    call.wanted = true;
-    return call.outcome;
+    return this.#calls.get(key)?.outcome ?? this.#kept.get(key)?.outcome;
+  }
+
+  /** `found` rejects if the node does not have the call, or cannot look for it. */
+  #search(peer: string, name: CallName): { readonly call: BusCall; readonly found: Promise<Outcome> } {
+    let failed = false;
+    const onEmit = (): void => {
+      failed = true;
+    };
+    const call = this.#deps.bus.call(NAME, packFrame(name), { to: peer, deadlineMs: LONGEST_MS, onEmit });
+    return { call, found: call.outcome.then((outcome) => foundIn(outcome, failed)) };
   }
 
   async #serve(serving: BusServing): Promise<void> {
     const outcome = await this.#find(unpackFrame<CallName>(serving.payload).header);
     if (outcome == null) serving.answer(packFrame({ kind: 'none' } satisfies FoundHeader));
-    else if (outcome.kind === 'failure') serving.fail(outcome.error);
-    else {
+    else if (outcome.kind === 'failure') {
+      // Only this distinguishes the outcome of the call from a failure of the search.
+      serving.emit(packFrame({ kind: 'failure' }));
+      serving.fail(outcome.error);
+    } else {
       const { message } = outcome;
       serving.answer(packFrame({ kind: 'answer', message: headOf(message) } satisfies FoundHeader, [message.bytes]));
     }
@@ -159,11 +164,14 @@ function copyOf(served: Served): Outcome | null {
   return answer(messageOf(headOf(message), Buffer.from(message.bytes)));
 }
 
-/** Throws if the node does not have the call. */
-function foundIn(outcome: BusOutcome): Outcome {
+/** Throws if the node does not have the call, or cannot look for it. `failed`: it has announced that the call failed. */
+function foundIn(outcome: BusOutcome, failed: boolean): Outcome {
   if (outcome.kind === 'failure') {
-    if (outcome.fromServer === true) return failure(outcome.error);
-    throw outcome.error;
+    const { error, fromServer } = outcome;
+    // Nodes of earlier versions announce nothing.
+    const ofSearch = !failed && (error.code === 'OVERLOADED' || error.code === 'INTERNAL');
+    if (fromServer === true && !ofSearch) return failure(error);
+    throw error;
   }
   const { header, pieces } = unpackFrame<FoundHeader>(outcome.payload);
   if (header.kind === 'none') throw new Error('it has no such call');

@@ -23,6 +23,8 @@ export class ServedExchange implements Exchange {
   attempts?: Exchange['attempts'];
   outlivesCaller = false;
   callerLost = false;
+  /** Called once the caller has the outcome, or gets none any more; `callerLost` is up to date then. */
+  onEnd: (() => void) | null = null;
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
@@ -40,10 +42,13 @@ export class ServedExchange implements Exchange {
     this.waitsForTask = options.waitsForTask;
     this.#serving = serving;
     this.cancelled = serving.cancelled;
-    serving.onCancel = (reason, callerLost) => {
-      this.#release();
+    serving.onEnd = (callerLost) => {
       this.callerLost = callerLost;
-      if (!callerLost || !this.outlivesCaller) this.cancel(reason);
+      this.onEnd?.();
+    };
+    serving.onCancel = (reason) => {
+      this.#release();
+      if (!this.callerLost || !this.outlivesCaller) this.cancel(reason);
     };
     serving.onDrain = () => {
       this.#full = false;

@@ -9,6 +9,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { packFrame } from '../frames/frame.ts';
 import { LEASE_MS, LEASES, leaseKey } from '../nodes/lease-record.ts';
 
+const POST = { sessionId: 's', principal: 'anonymous', endpoint: '/mcp', body: Buffer.from('{}') };
+
 test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();
   const heard: string[] = [];
@@ -44,7 +46,6 @@ test('a reply that this node cannot read does not prove that the other node has 
   const [a, b] = [await bench.join('a', []), memoryBus(bench.hub, bench.clock)];
   let reply: Payload = [];
   for (const name of ['returned', 'posted']) b.serve(`trunkline.${name}`, (serving) => serving.answer(reply));
-  const post = { sessionId: 's', principal: 'anonymous', endpoint: '/mcp', body: Buffer.from('{}') };
   for (reply of [
     packFrame({ kind: 'failure', status: 202 }, [], 99),
     packFrame({ kind: 'failure' }, [Buffer.from('null')]),
@@ -54,11 +55,31 @@ test('a reply that this node cannot read does not prove that the other node has 
     assert.equal(wordOf(await bench.until(returned)), 'UNKNOWN');
   }
   reply = [Buffer.from('no frame')];
-  const { status, text } = await bench.until(a.cluster.clients.posted(b.peer, post));
+  await bench.state.bucket(LEASES, { ttlMs: LEASE_MS }).create(leaseKey(b.peer), Buffer.from('{}'));
+  const { status, text } = (await bench.until(a.cluster.clients.posted(b.peer, POST)))!;
   assert.equal(status, 502);
   assert.match(text, /cannot be read/);
   await bench.dispose();
   await b.close();
+});
+
+test('a post to a node that is not heard may reach its stream until the lease of the node is over', async () => {
+  const bench = new ClusterBench();
+  const a = await bench.join('a', []);
+  const silent = 'd'.repeat(16);
+  const leases = bench.state.bucket(LEASES, { ttlMs: LEASE_MS });
+  await leases.create(leaseKey(silent), Buffer.from('{}'));
+  const statusAt = async (peer: string): Promise<number | null> =>
+    (await bench.until(a.cluster.clients.posted(peer, POST)))?.status ?? null;
+  assert.equal(await statusAt(silent), 503);
+  await leases.delete(leaseKey(silent));
+  assert.equal(await statusAt(silent), null);
+  // A client can write anything there.
+  for (const peer of ['', '>', `${silent}.x`]) assert.equal(await statusAt(peer), null);
+  a.cut();
+  assert.equal(await statusAt(silent), 503, 'without the bus no lease can be read');
+  a.restore();
+  await bench.dispose();
 });
 
 test('the lease of a dead node is read once at a time, however many of its clients reconnect here', async () => {

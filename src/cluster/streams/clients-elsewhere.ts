@@ -50,6 +50,8 @@ const RESUME = 'trunkline.resume';
 const GONE_MS = LEASE_MS + 1_000;
 const PAUSE_MS = 100;
 const MAX_STREAMS = 10_000;
+/** Form of `Bus.peer`. */
+const PEER = /^[0-9a-f]{16}$/;
 /** Stream names: kind, digest of the session, peer, number. */
 const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 const GIVEN_UP = 'trunkline.given-up';
@@ -153,9 +155,14 @@ export class ClientsElsewhere implements StreamsElsewhere {
     });
   }
 
-  /** Passes on a body that an HTTP+SSE client posted here to the node with its stream. Never rejects. */
-  async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
-    const call = this.#deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
+  /**
+   * Passes on a body that an HTTP+SSE client posted here to the node with its stream. Null if there is no such node: without the
+   * bus, or while its lease lasts, a node that is not heard may still have the stream. Never rejects.
+   */
+  async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer | null> {
+    const { bus } = this.#deps;
+    if (!PEER.test(peer) || (bus.connected && (await this.#isOver(peer, 's')))) return null;
+    const call = bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
     const outcome = await call.outcome;
     if (outcome.kind === 'failure') return notPosted(outcome.error);
     try {

@@ -1,11 +1,10 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss, UpstreamEvents } from '../../model/ports.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import { errorAnswer } from '../../protocol/compose.ts';
+import { failureAnswer } from '../../protocol/compose.ts';
 import { headOf } from '../frames/frame.ts';
 import type { ConsumerNodes } from '../nodes/consumer-nodes.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
@@ -53,8 +52,10 @@ export class RelayedEvents implements UpstreamEvents {
     try {
       return await this.#messages.ask(holder, server, sessionId, message, key);
     } catch (error) {
-      const why = error instanceof GatewayError ? error.forCallers : 'the client could not be asked';
-      return errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, why, null, message.era);
+      // Servers do not ask again after METHOD_NOT_FOUND.
+      const why = 'the client could not be asked';
+      const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', why);
+      return failureAnswer(message.id, known, message.era);
     }
   }
 

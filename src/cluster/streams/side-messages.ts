@@ -1,4 +1,4 @@
-import type { Payload } from '../../bus/bus.ts';
+import type { BusServing, Payload } from '../../bus/bus.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
@@ -68,6 +68,7 @@ export interface OpenStreams {
 const ALL = 'trunkline.side.all';
 /** A user may take this long to answer. */
 const ASK_MS = 15 * 60_000 + 5_000;
+const MAX_ASKS = 10_000;
 const RESTART_MS = 2 * 60_000;
 const LARGE_MS = 30_000;
 /** Time for the node to acknowledge a drain request. */
@@ -91,18 +92,20 @@ export class SideMessages {
       take(serving.payload, serving.from);
       serving.answer(packFrame({}));
     });
-    bus.serve('trunkline.asked', async (serving) => {
+    const asked = async (serving: BusServing): Promise<void> => {
       const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
       const { server, sessionId, key, message } = header;
       const reply = await events.request(server, sessionId, messageOf(message, pieces[0]!), key);
       serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
-    });
-    bus.serve('trunkline.ask-client', async (serving) => {
+    };
+    const askClient = async (serving: BusServing): Promise<void> => {
       const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
       const message = messageOf(header.message, pieces[0]!);
       const reply = await this.#deps.downstream.ask(header.sessionId, message, header.server ?? undefined);
       serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
-    });
+    };
+    bus.serve('trunkline.asked', asked, { concurrency: MAX_ASKS });
+    bus.serve('trunkline.ask-client', askClient, { concurrency: MAX_ASKS });
     bus.serve('trunkline.drain', (serving) => {
       receiver.drainAsked();
       serving.answer(packFrame({}));

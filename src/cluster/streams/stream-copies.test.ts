@@ -168,6 +168,20 @@ test('check:C9 a stream is taken over once, and late entries of its node do not 
   assert.equal(await takeOverStream(bench.log, again, 'g4~1'), false);
 });
 
+test('what a node sends on a stream that another one may take over is copied at once', async () => {
+  const bench = new Bench();
+  const copy = bench.begin();
+  copy.add(idOf(1), text('one'), null);
+  copy.add(idOf(2), text('two'), null);
+  assert.equal(await bench.entries(), 0);
+  copy.hurry();
+  copy.add(idOf(3), text('three'), null);
+  assert.deepEqual(await bench.said(1), ['2 two', '3 three']);
+  copy.hurry();
+  await bench.clock.advance(10);
+  assert.equal(await bench.entries(), 2);
+});
+
 test('an unreadable log, or one without valid entries, gives nothing', async () => {
   const bench = new Bench();
   bench.begin().add(idOf(1), text('one'), null);

@@ -75,7 +75,7 @@ export class StreamCopyWriter implements StreamCopies {
   wait(copy: Copy, bytes: number): void {
     this.#bytes += bytes;
     this.#waiting.add(copy);
-    if (copy.bytes >= MAX_BATCH_BYTES || copy.count >= MAX_EVENTS) this.#write(copy);
+    if (copy.hurries || copy.bytes >= MAX_BATCH_BYTES || copy.count >= MAX_EVENTS) this.#write(copy);
     else if (this.#bytes >= MAX_WAITING_BYTES) this.flush();
     else if (!this.#armed) {
       this.#armed = true;
@@ -99,6 +99,7 @@ export class StreamCopyWriter implements StreamCopies {
 
 class Copy implements StreamCopy {
   bytes = 0;
+  hurries = false;
   readonly #copies: StreamCopyWriter;
   readonly #stream: CopiedStream;
   #events: CopiedEvent[] = [];
@@ -135,6 +136,11 @@ class Copy implements StreamCopy {
     this.#prev = seq;
     this.bytes += bytes;
     this.#copies.wait(this, bytes);
+  }
+
+  hurry(): void {
+    this.hurries = true;
+    if (this.count > 0) this.#copies.wait(this, 0);
   }
 
   end(): void {

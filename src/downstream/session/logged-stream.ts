@@ -114,11 +114,16 @@ export class LoggedStream {
   end(): void {
     this.#ended = true;
     this.#copy?.end();
-    this.hangUp();
+    this.#disconnect();
   }
 
-  /** Ends the connection. Later messages go to the log only. */
+  /** Ends the connection, because this node drains. Later messages go to the log only. */
   hangUp(): void {
+    this.#copy?.hurry();
+    this.#disconnect();
+  }
+
+  #disconnect(): void {
     this.#sink?.end();
     this.#waiting?.release();
   }

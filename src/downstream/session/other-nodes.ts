@@ -9,6 +9,6 @@ export interface OtherNodes extends StreamsElsewhere {
   has(node: string): boolean;
   /** Forwards a stateless client's exchange to the node where its call is pending. Never rejects. */
   returned(node: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
-  /** Forwards what an HTTP+SSE client posted here to the node that has its stream. Never rejects. */
-  posted(node: string, post: StreamPost): Promise<PostAnswer>;
+  /** Forwards a post of an HTTP+SSE client to the node with its stream; null if that node is gone. Never rejects. */
+  posted(node: string, post: StreamPost): Promise<PostAnswer | null>;
 }

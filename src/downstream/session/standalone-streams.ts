@@ -18,6 +18,14 @@ export interface StandaloneDeps {
   readonly copies?: StreamCopies | undefined;
 }
 
+/** A stream that is to continue one of a failed node, after the event `startId`. */
+export interface Successor {
+  readonly stream: LoggedStream;
+  readonly startId: string;
+  /** It continues no stream after all: no message may be sent on it. */
+  abandon(): void;
+}
+
 /** GET streams that one session may hold open; another one ends the oldest. */
 const MAX_OPEN = 4;
 /** Messages for a session that opened no stream within this time are dropped: its client is unlikely to open one. */
@@ -74,17 +82,14 @@ export class StandaloneStreams implements SessionChannel {
     return stream.resume(sink, afterId);
   }
 
-  /** Opens a stream that continues one of a failed node, after the event `startId`. */
-  successor(): { readonly stream: LoggedStream; readonly startId: string } {
+  successor(): Successor {
     this.#closeDisconnected();
     const stream = this.#next();
-    return { stream, startId: stream.mark() };
-  }
-
-  /** Removes a successor that replaces no stream after all: no message may be sent on it. */
-  abandon(stream: LoggedStream): void {
-    this.#streams = this.#streams.filter((other) => other !== stream);
-    stream.end();
+    const abandon = (): void => {
+      this.#streams = this.#streams.filter((other) => other !== stream);
+      stream.end();
+    };
+    return { stream, startId: stream.mark(), abandon };
   }
 
   deliver(notification: Message, server?: string): void {

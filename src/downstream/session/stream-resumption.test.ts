@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import { AGGREGATE } from '../../model/exchange.ts';
+import { AGGREGATE, type Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { EventLog, LoggedEvent } from '../../model/ports.ts';
-import type { EventSink, OrphanedStream, StreamsElsewhere } from '../../model/stream-copies.ts';
+import type { EventSink, OrphanedStream, StreamCopies, StreamsElsewhere } from '../../model/stream-copies.ts';
 import { notification } from '../../protocol/compose.ts';
 import { ClientSession } from './client-session.ts';
 import type { SessionTable } from './session-table.ts';
@@ -14,11 +16,12 @@ import { StreamResumption } from './stream-resumption.ts';
 
 const HERE = 'a'.repeat(16);
 const GONE = 'b'.repeat(16);
+const CHANGED = notification('notifications/tools/list_changed', null, 'stateful');
 
 class Sink implements EventSink {
   closed = false;
-  onDrain = null;
-  onClose = null;
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
   readonly events: string[] = [];
 
   event(_id: string | null, parts: readonly Buffer[]): boolean {
@@ -57,12 +60,17 @@ class Log implements EventLog {
   close(): void {}
 }
 
-test('check:C9 a client whose stream another node took over, or could not take over, gets the messages of this node', async () => {
+function newSession(clock: FakeClock): ClientSession {
+  return new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
+}
+
+/** A client that returns to a stream of a node that is gone, which left nothing and which no node takes over. */
+function returning(kind: 'g' | 'p' = 'g', copies?: StreamCopies) {
   const clock = new FakeClock();
-  const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
+  const session = newSession(clock);
   const events = new Log();
-  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
-  const lastEventId = `${session.streamHead('g')}${GONE}1~1`;
+  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null }, copies });
+  const lastEventId = `${session.streamHead(kind)}${GONE}1~1`;
   const left: OrphanedStream = {
     name: lastEventId.slice(0, -2),
     sessionId: session.id,
@@ -72,22 +80,37 @@ test('check:C9 a client whose stream another node took over, or could not take o
     next: null,
     position: 1,
   };
-  const lefts: (OrphanedStream | null)[] = [left, null];
   const others: StreamsElsewhere = {
     isElsewhere: (eventId) => eventId.includes(GONE),
     resume: async () => 'gone',
     resumeAnywhere: async () => false,
-    findOrphaned: async () => lefts.shift() ?? null,
+    findOrphaned: async () => null,
     takeOver: async () => false,
   };
-  const core = { run: () => Promise.reject(new Error('nothing is owed')) };
+  /** The searches for answers. */
+  const ran: Exchange[] = [];
+  const run = (exchange: Exchange): Promise<Outcome> => {
+    ran.push(exchange);
+    return new Promise((resolve) => {
+      exchange.onCancel = (reason) => resolve(failure(new GatewayError('CANCELLED', reason)));
+    });
+  };
   const sessions = { get: () => session } as unknown as SessionTable;
-  const resumption = new StreamResumption({ events, sessions, others, core, standalone: () => standalone });
+  const resumption = new StreamResumption({ events, sessions, others, core: { run }, standalone: () => standalone });
   const sink = new Sink();
-  await resumption.resume({ openSse: () => sink } as unknown as RequestContext, session, lastEventId);
+  const context = { openSse: () => sink } as unknown as RequestContext;
+  const resume = (): Promise<void> => resumption.resume(context, session, lastEventId);
+  return { standalone, left, others, ran, sink, resume };
+}
+
+test('check:C9 a client whose stream another node took over, or could not take over, gets the messages of this node', async () => {
+  const { standalone, left, others, sink, resume } = returning();
+  const lefts: (OrphanedStream | null)[] = [left, null];
+  others.findOrphaned = async () => lefts.shift() ?? null;
+  await resume();
   await settled();
   assert.ok(standalone.open);
-  standalone.deliver(notification('notifications/tools/list_changed', null, 'stateful'));
+  standalone.deliver(CHANGED);
   assert.deepEqual(
     sink.events.map((text) => JSON.parse(text).method),
     ['notifications/tools/list_changed'],
@@ -95,9 +118,84 @@ test('check:C9 a client whose stream another node took over, or could not take o
   standalone.close();
 });
 
+test('what is sent to a session while its stream is being taken over reaches its client, however that ends', async () => {
+  for (const end of ['at the second attempt', 'at the first, as is read later', 'not at all'] as const) {
+    const { standalone, left, others, sink, resume } = returning();
+    const offered: string[] = [];
+    others.takeOver = async (_left, startId) => {
+      offered.push(startId);
+      standalone.deliver(CHANGED);
+      return offered.length === 2;
+    };
+    others.findOrphaned = async () => {
+      if (offered.length === 0 || end === 'at the second attempt') return left;
+      return end === 'not at all' ? null : { ...left, next: offered[0]! };
+    };
+    await resume();
+    await settled();
+    assert.equal(new Set(offered).size, 1, end);
+    assert.equal(sink.events.length, offered.length, end);
+    standalone.deliver(CHANGED);
+    assert.equal(sink.events.length, offered.length + 1, end);
+    standalone.close();
+  }
+});
+
+test('a stream that nodes have taken over in turn is read again from where it was read last', async () => {
+  const { standalone, left, others, resume } = returning();
+  const next = left.name.replace(GONE, `${GONE.slice(1)}c`);
+  others.isElsewhere = () => true;
+  const read: string[] = [];
+  others.findOrphaned = async (_session, _principal, afterId) => {
+    read.push(afterId);
+    return read.length === 1 ? { ...left, next: `${next}~1` } : { ...left, name: next };
+  };
+  others.takeOver = async () => read.length === 3;
+  await resume();
+  assert.deepEqual(read, [`${left.name}~1`, `${next}~1`, `${next}~1`]);
+  assert.ok(standalone.open);
+  standalone.close();
+});
+
+test('the search for an answer ends with the connection of the client that returned for it', async () => {
+  const { left, others, ran, sink, resume } = returning('p');
+  const owed = ['7', '8'].map((id) => {
+    const request = `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"t"}}`;
+    return { id, method: 'tools/call', request };
+  });
+  others.findOrphaned = async () => ({ ...left, unanswered: owed });
+  const resumed = resume();
+  await settled();
+  assert.deepEqual(
+    ran.map(({ cancelled }) => cancelled),
+    [null, null],
+  );
+  sink.onClose?.();
+  assert.deepEqual(
+    ran.map(({ cancelled }) => cancelled),
+    ['the client has gone', 'the client has gone'],
+  );
+  await resumed;
+  sink.closed = true;
+  await resume();
+  assert.equal(ran.length, 2, 'nothing is looked for when the client has gone already');
+});
+
+test('a node that drains copies at once what it still sends on the streams of its sessions', () => {
+  const done: string[] = [];
+  const copy = { add: () => done.push('add'), hurry: () => done.push('hurry'), end: () => done.push('end') };
+  const { standalone, sink } = returning('g', { begin: () => copy });
+  standalone.connect(sink);
+  done.length = 0;
+  standalone.hangUp();
+  standalone.deliver(CHANGED);
+  standalone.close();
+  assert.deepEqual(done, ['hurry', 'add', 'end']);
+});
+
 test('a stream resumes once, and an event id in another form resumes nothing, whatever the log says of it', async () => {
   const clock = new FakeClock();
-  const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
+  const session = newSession(clock);
   let reads = 0;
   class LenientLog extends Log {
     override async after(sessionId: string, eventId: string) {
@@ -110,7 +208,7 @@ test('a stream resumes once, and an event id in another form resumes nothing, wh
   const events = new LenientLog();
   const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
   standalone.connect(new Sink());
-  standalone.deliver(notification('notifications/tools/list_changed', null, 'stateful'));
+  standalone.deliver(CHANGED);
   const stream = `${session.streamHead('g')}${HERE}1`;
   const core = { run: () => Promise.reject(new Error('nothing is owed')) };
   const sessions = { get: () => session } as unknown as SessionTable;

@@ -13,7 +13,7 @@ import { answerParts } from './answer-parts.ts';
 import type { ClientSession } from './client-session.ts';
 import { RETRY_MS, replay } from './logged-stream.ts';
 import type { SessionTable } from './session-table.ts';
-import type { StandaloneStreams } from './standalone-streams.ts';
+import type { StandaloneStreams, Successor } from './standalone-streams.ts';
 
 interface StreamResumptionDeps {
   readonly events: EventLog;
@@ -102,8 +102,13 @@ export class StreamResumption {
     const bytes = Buffer.from(unanswered.request ?? '');
     const message = scanMessage(bytes, 'stateful', 'relaxed');
     let answer: Buffer[] | null = null;
-    if (!isScanFailure(message) && !session.ended) {
+    if (!isScanFailure(message) && !session.ended && !sink.closed) {
       const exchange = new ReturnedExchange(`returned ${unanswered.id}`, message, client);
+      const { onClose } = sink;
+      sink.onClose = () => {
+        onClose?.();
+        exchange.cancel('the client has gone');
+      };
       const outcome = await this.#deps.core.run(exchange, endpoint);
       // Any other failure concerns this search, not the call.
       if (outcome.kind === 'answer' || exchange.found) answer = answerParts(message, endpoint, outcome);
@@ -128,11 +133,14 @@ export class StreamResumption {
       return true;
     }
     let now: OrphanedStream = left;
+    let after = lastEventId;
     let sent = false;
+    let successor: Successor | null = null;
     for (let step = 0; step < MAX_STEPS; step++) {
       if (now.next === null) {
-        const standalone = this.#deps.standalone(session);
-        const { stream, startId } = standalone.successor();
+        // One for all steps: messages for the session are logged on it from now on.
+        successor ??= this.#deps.standalone(session).successor();
+        const { stream, startId } = successor;
         if (await others.takeOver(now, startId)) {
           const sink = open();
           sendOrphanedEvents(sink, now, session.endpoint);
@@ -144,17 +152,19 @@ export class StreamResumption {
           await stream.resume(sink, startId);
           return true;
         }
-        standalone.abandon(stream);
       } else {
         const sink = open();
         sendOrphanedEvents(sink, now, session.endpoint);
         sent = true;
-        if (!others.isElsewhere(now.next)) return this.#resumeHere(session, now.next, open);
-        const how = await others.resume(session.id, now.next, open);
-        if (how === 'served') return true;
+        const how = others.isElsewhere(now.next) ? await others.resume(session.id, now.next, open) : 'here';
         if (how === 'none') break;
+        if (how !== 'gone') {
+          if (successor?.startId !== now.next) successor?.abandon();
+          return how === 'served' || this.#resumeHere(session, now.next, open);
+        }
       }
-      const found = await others.findOrphaned(session.id, session.client.principal.id, now.next ?? lastEventId);
+      after = now.next ?? after;
+      const found = await others.findOrphaned(session.id, session.client.principal.id, after);
       if (found === null) break;
       now = found;
       sent = false;

@@ -3,7 +3,9 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig } from '../../../test/support/downstream-rig.ts';
 import { ok } from '../../../test/support/fake-core.ts';
 import { EventReader, type Reply, send } from '../../../test/support/raw-http.ts';
+import type { PostAnswer } from '../../model/stream-copies.ts';
 import { notification, request } from '../../protocol/compose.ts';
+import type { OtherNodes } from '../session/other-nodes.ts';
 
 let rig: DownstreamRig;
 before(async () => {
@@ -134,4 +136,26 @@ test('a session that the gateway ends does not count any more', async () => {
   assert.equal(await stream.next(), null);
   assert.equal(rig.downstream.sse.sessionCount, 0);
   assert.equal(rig.downstream.sse.broadcast(notification('notifications/of_the_program', null, 'stateful')), 0);
+});
+
+test('a post for a stream of another node goes there, though that node is not heard, and is 404 if the node is gone', async () => {
+  const [self, node] = ['a'.repeat(16), 'b'.repeat(16)];
+  const posts: string[] = [];
+  let answer: PostAnswer | null = { status: 503, code: -32600, text: 'it is not heard', id: '' };
+  const posted: OtherNodes['posted'] = async (to, { sessionId }) => {
+    posts.push(`${to} ${sessionId}`);
+    return answer;
+  };
+  const others = { self, has: () => false, posted } as unknown as OtherNodes;
+  const here = await DownstreamRig.start({ agents: { ada: null }, others });
+  const postTo = (name: string) => here.post(INIT, ADA, `/message?sessionId=s&node=${name}`);
+  const unheard = await postTo(node);
+  assert.deepEqual([unheard.status, unheard.headers['retry-after']], [503, '10']);
+  answer = null;
+  const gone = await postTo(node);
+  assert.equal(gone.status, 404);
+  assert.match(gone.json.error.message, /Session not found/);
+  assert.equal((await postTo(self)).status, 404);
+  assert.deepEqual(posts, [`${node} s`, `${node} s`]);
+  await here.close();
 });

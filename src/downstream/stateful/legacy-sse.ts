@@ -89,8 +89,10 @@ export class LegacySse {
     const post = (body: Buffer): StreamPost => ({ sessionId, principal: principal.id, endpoint: endpoint.path, body });
     const { others } = this.#deps;
     const node = query.get('node');
-    if (others !== undefined && node !== null && node !== others.self && others.has(node)) {
-      context.readJson((body) => void others.posted(node, post(body)).then((answer) => send(context, answer)));
+    if (others !== undefined && node !== null && node !== others.self) {
+      context.readJson((body) => {
+        void others.posted(node, post(body)).then((answer) => send(context, answer ?? UNKNOWN_SESSION));
+      });
     } else if (this.#session(post(NOTHING)) === null) send(context, UNKNOWN_SESSION);
     else context.readJson((body) => send(context, this.acceptPost(post(body))));
   }
