@@ -1,8 +1,9 @@
 import type { Bucket, StateRecord, StateWatcher } from '../bus/shared-state.ts';
 import { pause } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
 import { type FirstNodeDeps, purgeTombstonesPeriodically, TOMBSTONE_RETENTION_MS } from './at-first-node.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
+import { isTooLarge } from './store-records.ts';
+import type { LateChange, WaitingChange } from './table-changes.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
 const RETRY_MS = 1_000;
@@ -16,12 +17,6 @@ const MAX_WAITING = 10_000;
 
 type Deps = FirstNodeDeps & Pick<ClusterDeps, 'state'>;
 
-/** A change received while this node writes the record; `record` is null for a deletion. */
-interface LateChange {
-  readonly revision: number;
-  readonly record: StateRecord | null;
-}
-
 /**
  * A bucket that every node watches, so that look-ups cost nothing; of a large one, only the records changed last. Writes are
  * write-behind: in order per record, the newest value last, a few at a time, retried after an outage. A node never receives a
@@ -33,9 +28,9 @@ export class SharedTable {
   readonly #deps: Deps;
   readonly #settings: TableSettings;
   readonly #owner: TableOwner;
-  /** Writes that wait; null deletes. The newest value wins. */
-  readonly #waiting = new Map<string, Buffer | null>();
-  readonly #writing = new Map<string, Buffer | null>();
+  /** Changes that wait; the newest wins. */
+  readonly #waiting = new Map<string, WaitingChange>();
+  readonly #writing = new Map<string, WaitingChange>();
   /** Newest revision received or written since the last listing began, by key. */
   #received = new Map<string, number>();
   /** Keys known before the last listing began and not received since. */
@@ -82,7 +77,7 @@ export class SharedTable {
 
   put(key: string, value: Buffer | null): void {
     this.#waiting.delete(key);
-    this.#waiting.set(key, value);
+    this.#waiting.set(key, { value, known: this.#received.get(key), incarnation: this.#incarnation });
     if (this.#waiting.size > (this.#settings.maxWaiting ?? MAX_WAITING)) {
       const oldest = this.#waiting.keys().next().value!;
       this.#waiting.delete(oldest);
@@ -93,7 +88,7 @@ export class SharedTable {
 
   /** The value that waits to be written; null for a deletion, undefined if none waits. */
   waiting(key: string): Buffer | null | undefined {
-    return this.#waiting.has(key) ? this.#waiting.get(key) : this.#writing.get(key);
+    return (this.#waiting.get(key) ?? this.#writing.get(key))?.value;
   }
 
   /** False before the first listing, and once records were left out or dropped. */
@@ -239,12 +234,12 @@ export class SharedTable {
 
   /** Writes before it restores. A failed write pauses both. */
   #work(): void {
-    for (const [key, value] of this.#waiting) {
+    for (const [key, change] of this.#waiting) {
       if (this.#isBusy) return;
       if (this.#writing.has(key)) continue;
       this.#waiting.delete(key);
-      this.#writing.set(key, value);
-      void this.#write(key, value);
+      this.#writing.set(key, change);
+      void this.#write(key, change);
     }
     for (const key of this.#missing) {
       if (this.#isBusy || this.#restoring + this.#failing.size >= MAX_AT_ONCE) return;
@@ -259,13 +254,14 @@ export class SharedTable {
     return this.#writing.size + this.#restoring >= MAX_AT_ONCE || this.#closed || this.#paused;
   }
 
-  async #write(key: string, value: Buffer | null): Promise<void> {
+  async #write(key: string, change: WaitingChange): Promise<void> {
+    const { value } = change;
     const listing = this.#listing;
     let written: number | 'deleted' | null = null;
     try {
-      written = value === null ? await this.#delete(key) : await this.#update(key, value);
+      written = value === null ? await this.#delete(key, change) : await this.#update(key, value);
     } catch (error) {
-      if (!this.#isTooLarge(error) && !this.#waiting.has(key)) this.#waiting.set(key, value);
+      if (!isTooLarge(error) && !this.#waiting.has(key)) this.#waiting.set(key, change);
       this.#failed(error);
     }
     this.#writing.delete(key);
@@ -308,8 +304,8 @@ export class SharedTable {
   async #update(key: string, value: Buffer): Promise<number | 'deleted'> {
     const { bucket } = this;
     const { reusesKeys = false, mergesUnread = this.#owner.merged === undefined } = this.#settings;
-    // One round trip instead of two if no other node has written since.
-    const known = mergesUnread ? this.#received.get(key) : undefined;
+    // One round trip instead of two if, as far as this node has heard, no other node has written since the value was put.
+    const known = mergesUnread && !this.#late.has(key) ? this.#received.get(key) : undefined;
     const direct = known === undefined ? null : await bucket.update(key, value, known);
     if (direct !== null) return direct;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -323,10 +319,18 @@ export class SharedTable {
     throw new Error(`others write ${key} of ${this.#settings.bucket} all the time`);
   }
 
-  async #delete(key: string): Promise<0> {
-    // A deletion leaves a tombstone for the TTL. If it is not final, leave none for a record that never existed.
-    const final = this.#settings.reusesKeys !== true;
-    if (final || this.#isKnown(key) || (await this.bucket.get(key)) !== null) await this.bucket.delete(key);
+  /** Where keys are reused, a record that another node has written since the deletion was put is newer, and stays. */
+  async #delete(key: string, { known, incarnation }: WaitingChange): Promise<0> {
+    const { bucket } = this;
+    const since = incarnation === this.#incarnation ? known : undefined;
+    if (this.#settings.reusesKeys !== true) await bucket.delete(key);
+    else if (since === undefined || !(await bucket.delete(key, since))) {
+      // A deletion leaves a tombstone for the TTL: leave none for a record that never existed.
+      const there = await bucket.get(key);
+      if (there !== null && (since === undefined || this.#owner.owns?.(there) === true)) {
+        await bucket.delete(key, there.revision);
+      }
+    }
     return 0;
   }
 
@@ -350,7 +354,7 @@ export class SharedTable {
         }
       }
     } catch (error) {
-      if (this.#isTooLarge(error)) this.#failed(error);
+      if (isTooLarge(error)) this.#failed(error);
       else if (concerns()) {
         this.#failing.add(key);
         this.#retryLater();
@@ -371,17 +375,12 @@ export class SharedTable {
   #failed(error: unknown): void {
     const { logger } = this.#deps;
     const { bucket } = this.#settings;
-    if (this.#isTooLarge(error)) logger.warn('record_too_large', { bucket, error: String(error) });
+    if (isTooLarge(error)) logger.warn('record_too_large', { bucket, error: String(error) });
     else if (!this.#closed) {
       logger.debug('record_not_written', { bucket, error: String(error) });
       this.#paused = true;
       this.#retryLater();
     }
-  }
-
-  /** The store would never accept it. */
-  #isTooLarge(error: unknown): error is GatewayError {
-    return error instanceof GatewayError && error.code === 'TOO_LARGE';
   }
 
   #retryLater(): void {

@@ -1,4 +1,5 @@
 import type { Bucket, StateRecord } from '../bus/shared-state.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 
 /** Null if the value is not a JSON object. */
 export function jsonIn<T extends object>(value: Buffer): T | null {
@@ -23,4 +24,9 @@ export function compareAndSet(
   over: Pick<StateRecord, 'revision'> | null,
 ): Promise<number | null> {
   return over === null ? bucket.create(key, value) : bucket.update(key, value, over.revision);
+}
+
+/** The store would never accept the record. */
+export function isTooLarge(error: unknown): error is GatewayError {
+  return error instanceof GatewayError && error.code === 'TOO_LARGE';
 }

@@ -29,4 +29,6 @@ export interface TableOwner {
   recall(key: string, lost: boolean): Buffer | null;
   /** Merges this node's value with the stored one. */
   merged?(key: string, value: Buffer, there: Buffer): Buffer;
+  /** Whether this node wrote the record. Tables that reuse keys need it. */
+  owns?(record: StateRecord): boolean;
 }

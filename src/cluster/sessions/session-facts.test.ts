@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SessionRecord } from '../../model/ports.ts';
-import { recordOf, SessionKinds } from './shared-session-records.ts';
+import { recordOf, SessionKinds } from './session-facts.ts';
 
 const RECORD: SessionRecord = {
   id: 'one',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
+import { LossyStore } from '../../../test/support/lossy-store.ts';
 import { openedLate } from '../../../test/support/opened-late.ts';
 import { record, SessionRecordsBench } from '../../../test/support/session-records-bench.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
@@ -155,5 +156,52 @@ test('fault:F28 a session that the store does not find, and no node ended, does 
   );
   const known = (await a.all()).map(({ id, logLevel }) => `${id} ${logLevel}`);
   assert.deepEqual(known.sort(), ['s1 error', 's2 null']);
+  await bench.close();
+});
+
+test('check:C9 fault:F28 what waits to be written of a session undoes nothing that its client did meanwhile at another node', async () => {
+  // The level and the time of the last use that each node writes.
+  const cases = [
+    { waits: ['warning', 9], there: ['debug', 7], left: 'debug' },
+    { waits: ['error', 6], there: ['warning', 8], left: 'error' },
+    { waits: ['error', 9], there: ['debug', 7], left: 'error' },
+    { waits: ['error', 6], there: ['debug', 8], left: 'debug' },
+  ] as const;
+  for (const { waits, there, left } of cases) {
+    const bench = new SessionRecordsBench();
+    const store = new LossyStore(bench.clock);
+    const view = store.view();
+    const [a, b] = [await bench.node('a', store.view()), await bench.node('b', view)];
+    a.put(record('s1', { logLevel: 'warning', lastSeenAt: 5 }));
+    await settled();
+    view.away = true;
+    view.hears = false;
+    b.put(record('s1', { logLevel: waits[0], lastSeenAt: waits[1] }));
+    a.put(record('s1', { initialized: true, logLevel: there[0], lastSeenAt: there[1] }));
+    await settled();
+    view.away = false;
+    view.hears = true;
+    await view.tellAgain();
+    await bench.pass(1_500);
+    const merged = record('s1', { initialized: true, logLevel: left, lastSeenAt: Math.max(waits[1], there[1]) });
+    assert.deepEqual([await a.get('s1'), await b.get('s1')], [merged, merged]);
+    await bench.close();
+  }
+});
+
+test('a log level that a client sets back while the first change is being written stays', async () => {
+  const bench = new SessionRecordsBench();
+  const view = new LossyStore(bench.clock).view();
+  const a = await bench.node('a', view);
+  a.put(record('s1', { logLevel: 'warning' }));
+  await settled();
+  const writing = Promise.withResolvers<void>();
+  view.writes = writing.promise;
+  a.put(record('s1', { logLevel: 'error' }));
+  a.put(record('s1', { logLevel: 'warning' }));
+  await settled();
+  writing.resolve();
+  await settled();
+  assert.equal((await a.get('s1'))?.logLevel, 'warning');
   await bench.close();
 });

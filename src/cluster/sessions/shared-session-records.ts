@@ -10,9 +10,9 @@ import type { Nodes } from '../nodes/nodes.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable } from '../shared-table.ts';
-import { jsonIn } from '../store-records.ts';
 import type { TableOwner } from '../table-owner.ts';
 import { ClusterCounts } from './cluster-counts.ts';
+import { bytesOf, recordIn, recordOf, type SessionFacts, SessionKinds, type StoredSession } from './session-facts.ts';
 
 /** Pauses between reads: a client may arrive before the record that another node has just written. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -70,6 +70,8 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   readonly #maxCached: number;
   /** Peers that count sessions which this node has read, or written and not received yet. */
   readonly #openers: LruMap<string>;
+  /** Sessions whose log level was set at this node, until it receives the record. */
+  readonly #levelled = new Set<string>();
   readonly #kinds = new SessionKinds();
   /** Counts of the sessions in memory. */
   readonly #perPrincipal = new Counts();
@@ -189,19 +191,29 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   put(record: SessionRecord): void {
+    const known = this.#factsOf(record.id);
+    if (known !== undefined && known.kind.logLevel !== record.logLevel) this.#levelled.add(record.id);
     const by = this.#counterOf(record.id, this.openerOf(record.id) ?? this.#deps.bus.peer);
     this.#openers.set(record.id, by);
     this.#table.put(record.id, bytesOf(record, by));
   }
 
-  /** A node that writes the record without having read it must not change which node counts the session. */
+  /** Undoes nothing that other nodes wrote, and does not change which of them counts the session. */
   merged(id: string, value: Buffer, there: Buffer): Buffer {
-    const by = recordIn(there)?.by;
-    const record = recordIn(value);
-    if (by === undefined || record === null) return value;
-    const counts = this.#counterOf(id, by);
-    this.#openers.set(id, counts);
-    return bytesOf(record, counts);
+    const [ours, theirs] = [recordIn(value), recordIn(there)];
+    if (ours === null || theirs === null) return value;
+    const by = theirs.by === undefined ? ours.by : this.#counterOf(id, theirs.by);
+    if (by !== undefined) this.#openers.set(id, by);
+    const initialized = ours.initialized || theirs.initialized;
+    const lastSeenAt = Math.max(ours.lastSeenAt, theirs.lastSeenAt);
+    return bytesOf({ ...ours, initialized, lastSeenAt, logLevel: this.#levelOf(ours, theirs) }, by);
+  }
+
+  /** The level that a client set; if it set one at each node, that of the later use. */
+  #levelOf(ours: StoredSession, theirs: StoredSession): string | null {
+    const before = this.#factsOf(ours.id)?.kind.logLevel;
+    if (before !== undefined && !this.#levelled.has(ours.id)) return theirs.logLevel;
+    return theirs.logLevel === before || ours.lastSeenAt >= theirs.lastSeenAt ? ours.logLevel : theirs.logLevel;
   }
 
   /** Returns `by`; if that node is gone, the node that rendezvous hashing chooses instead. */
@@ -302,6 +314,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   #forget(id: string): void {
+    this.#levelled.delete(id);
     const before = this.#factsOf(id);
     if (before === undefined) return;
     this.#perPrincipal.add(before.kind.principal, -1);
@@ -334,60 +347,4 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#forget(id);
     return null;
   }
-}
-
-interface StoredSession extends SessionRecord {
-  /** Peer of the node that counts the session; absent in records of an earlier version. */
-  readonly by?: string;
-}
-
-function bytesOf(record: SessionRecord, by: string | undefined): Buffer {
-  return Buffer.from(JSON.stringify({ ...record, by }));
-}
-
-function recordIn(value: Buffer): StoredSession | null {
-  const record = jsonIn<StoredSession>(value);
-  if (record === null) return null;
-  const { id, principal, endpoint, revision, capabilities, info } = record;
-  const texts = [id, principal, endpoint, revision, capabilities, info ?? ''];
-  return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
-}
-
-/** The fields that sessions of one client product, caller and node share. */
-type SessionKind = Omit<StoredSession, 'id' | 'createdAt' | 'lastSeenAt'>;
-
-/** A compact record, because there may be many. */
-interface SessionFacts {
-  readonly kind: SessionKind;
-  readonly createdAt: number;
-  /** Relative to `createdAt`: V8 stores small integers without a heap object. */
-  readonly seenAfterMs: number;
-}
-
-const MAX_KINDS = 4_096;
-/** Longer kinds are not shared, because clients must not decide how much memory the map takes. */
-const MAX_LENGTH = 8 * 1024;
-
-export class SessionKinds {
-  readonly #kinds = new Map<string, SessionKind>();
-
-  factsOf(record: SessionRecord): SessionFacts {
-    // `kind` includes fields of later versions.
-    const { id: _, createdAt, lastSeenAt, ...kind } = record;
-    return { kind: this.#shared(kind), createdAt, seenAfterMs: lastSeenAt - createdAt };
-  }
-
-  #shared(kind: SessionKind): SessionKind {
-    const name = JSON.stringify(kind);
-    const known = this.#kinds.get(name);
-    if (known !== undefined || name.length > MAX_LENGTH) return known ?? kind;
-    if (this.#kinds.size >= MAX_KINDS) this.#kinds.clear();
-    this.#kinds.set(name, kind);
-    return kind;
-  }
-}
-
-export function recordOf(id: string, { kind, createdAt, seenAfterMs }: SessionFacts): SessionRecord {
-  const { by: _, ...shared } = kind;
-  return { id, ...shared, createdAt, lastSeenAt: createdAt + seenAfterMs };
 }

@@ -300,3 +300,53 @@ test('check:C9 where all nodes together have no room the next subscription is re
   assert.equal(a.refusal(of('s5')), null);
   for (const node of [a, b]) node.close();
 });
+
+for (const first of ['hears of the new one', 'deletes the old one'] as const) {
+  test(`check:C9 fault:F28 a subscription that was given up at a node without the store, and made at another, stays though the node ${first} first`, async () => {
+    const bench = new SubscriptionsBench();
+    const store = new LossyStore(bench.clock);
+    const view = store.view();
+    const [a, b] = [await bench.node('a', view), await bench.node('b', store.view())];
+    const bucket = store.present.bucket('trunkline_subscriptions', { ttlMs: 30 * 24 * 3_600_000 });
+    const hear = (): Promise<void> => {
+      view.hears = true;
+      return view.tellAgain();
+    };
+    a.made(resource());
+    await bench.pass(50);
+    view.away = true;
+    view.hears = false;
+    a.givenUp(resource());
+    await bench.pass(50);
+    b.made(resource());
+    await bench.pass(50);
+    view.away = false;
+    if (first === 'hears of the new one') await hear();
+    await bench.pass(5_000);
+    await hear();
+    assert.deepEqual([bench.take(), (await bucket.keys()).length], [[], 1]);
+    a.givenUp(resource());
+    await bench.pass(50);
+    assert.deepEqual([bench.take(), (await bucket.keys()).length], [['b drop counter://value'], 0]);
+    for (const node of [a, b]) node.close();
+  });
+}
+
+test('check:C9 a node deletes what it has just taken over, though it has not heard of its own record', async () => {
+  const bench = new SubscriptionsBench();
+  const slow = new SlowHearing(bench.state);
+  const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
+  a.made(resource());
+  await bench.pass(50);
+  bench.there.delete('a');
+  a.close();
+  bench.listening.add('b');
+  slow.hold();
+  b.nodeGone('a');
+  await bench.pass(50);
+  b.givenUp(resource());
+  await bench.pass(50);
+  assert.deepEqual([bench.take(), await bench.records()], [['b again counter://value'], 0]);
+  slow.release();
+  b.close();
+});

@@ -162,6 +162,10 @@ export class SharedSubscriptions implements TableOwner {
     return mine === undefined ? null : bytesOf(mine);
   }
 
+  owns({ value }: StateRecord): boolean {
+    return writtenIn(value)?.peer === this.#self;
+  }
+
   #isThere(peer: string): boolean {
     return peer === this.#self || this.#nodes.get(peer) !== null;
   }

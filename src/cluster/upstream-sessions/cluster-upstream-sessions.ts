@@ -14,6 +14,7 @@ import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { Resealing } from '../resealing.ts';
+import { isTooLarge } from '../store-records.ts';
 import { SessionStreams } from './session-streams.ts';
 import {
   type HeldSession,
@@ -46,8 +47,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #claims: Claims;
   readonly #known: Pick<KnownServers, 'instances'>;
   readonly #sessions: UsedSessions;
-  /** Keys of the sessions that this node is opening. */
-  readonly #turns = new Set<string>();
   /** For members of sessions that only this node can use: the function that ends listening. */
   readonly #listening = new Map<SessionMember, () => void>();
   #openFailures = false;
@@ -194,7 +193,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
     const revision = await this.#sessions.write(key, opening, held);
     if (revision === null) return null;
-    this.#turns.add(key);
+    this.#sessions.turns.add(key);
     const mine: HeldSession = { ...opening, since: revision, revision };
     return {
       kind: 'lock',
@@ -214,12 +213,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#sessions.seal(key, record) };
     const generation = this.#sessions.generation(mine);
     let published = false;
-    this.#turns.delete(key);
+    this.#sessions.turns.delete(key);
     try {
       published = (await this.#sessions.write(key, written, mine)) !== null;
       if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
-      if (error instanceof GatewayError && error.code === 'TOO_LARGE') {
+      if (isTooLarge(error)) {
         // The store would never accept the record: every node opens its own session.
         this.#deps.logger.warn('server_session_not_shared', { server, error: error.message });
         void this.#free(key, { ...mine, replaces: false });
@@ -243,7 +242,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   /** Frees the record; retries until done, because other nodes wait while this node lives. */
   async #free(key: string, mine: HeldSession): Promise<void> {
-    this.#turns.delete(key);
+    this.#sessions.turns.delete(key);
     try {
       // Keep `replaces`: the node that opens the next session reports the loss.
       if (mine.replaces) await this.#sessions.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
@@ -257,7 +256,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   async #settle(key: string): Promise<void> {
     try {
       const held = await this.#sessions.read(key);
-      if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#sessions.get(key) !== null) return;
+      if (held?.by !== this.#deps.bus.peer || this.#sessions.turns.has(key) || this.#sessions.get(key) !== null) return;
       await this.#free(key, held);
     } catch {
       this.#retry(() => this.#settle(key));

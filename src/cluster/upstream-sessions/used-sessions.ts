@@ -6,7 +6,7 @@ import type { SessionMember, UpstreamSessionRecord, UpstreamSessionRef } from '.
 import { resealOutdated } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
-import { compareAndSet, fencingToken, jsonIn } from '../store-records.ts';
+import { compareAndSet, fencingToken, isTooLarge, jsonIn } from '../store-records.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** TTL of the bucket. Nodes write used sessions once a day. */
@@ -45,7 +45,7 @@ export interface UsedSession extends OwnStream {
   generation: string;
   published: boolean;
   /** Whether the record is too large for the store. */
-  readonly unsharable: boolean;
+  unsharable: boolean;
   place: UpstreamSessionRef | null;
   member: SessionMember | null;
   /** Monotonic, whole milliseconds. */
@@ -63,6 +63,8 @@ export function sessionKeyOf({ server, identity, key }: UpstreamSessionRef): str
  */
 export class UsedSessions {
   readonly bucket: Bucket;
+  /** Keys of the sessions that this node is opening. */
+  readonly turns = new Set<string>();
   readonly #deps: Deps;
   readonly #kept = new Map<string, UsedSession>();
   /** Handshake results by definition, kept once: nearly all sessions of a server have the same. */
@@ -195,10 +197,20 @@ export class UsedSessions {
     const age = this.#deps.clock.now() - used.writtenAt;
     // No connection uses it.
     if (used.member === null && used.published && age > LOOK_MS) this.forget(key);
-    if (used.unsharable || (used.published && age <= REFRESH_MS && !lost)) return;
+    if (used.unsharable || this.turns.has(key) || (used.published && age <= REFRESH_MS && !lost)) return;
     const held = await this.read(key);
-    if (held === null || this.generation(held) === generation || this.#isFree(held)) await this.#write(used, held);
-    else if (held.by === '') this.#another(used, held, lost);
+    try {
+      if (held === null || this.generation(held) === generation || this.#isFree(held)) await this.#write(used, held);
+      else if (held.by === '') this.#another(used, held, lost);
+    } catch (error) {
+      if (!isTooLarge(error)) throw error;
+      // Other nodes wait while a record says that this one opens the session.
+      if (held?.by === this.#deps.bus.peer) await this.bucket.delete(key, held.revision);
+      used.published = false;
+      used.unsharable = true;
+      const server = used.place?.server ?? '';
+      this.#deps.logger.warn('server_session_not_shared', { server, error: error.message });
+    }
   }
 
   #isFree({ by, sealed }: HeldSession): boolean {

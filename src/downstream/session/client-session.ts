@@ -11,6 +11,11 @@ import { PendingAsks } from './pending-asks.ts';
 /** Streams opened by a GET (`g`), and answers to a POST (`p`). */
 type StreamKind = 'g' | 'p';
 
+/** Streams of this process. A session may be put away and loaded again, and must not name two streams alike. */
+let streams = 0;
+/** As long as the event log keeps events for a client to resume from. */
+export const RETURN_MS = 5 * 60_000;
+
 /** An answer that is being streamed as SSE and that its client can resume. */
 export interface ResumableReply {
   readonly stream: LoggedStream | null;
@@ -22,6 +27,8 @@ export interface ResumableReply {
 export interface SessionChannel {
   /** Whether a client listens now. */
   readonly open: boolean;
+  /** Whether the client had a stream open, and has none now; absent where the session ends with its stream. */
+  readonly disconnected?: boolean;
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
   /** Notifies the client that a request of the gateway is cancelled. */
@@ -60,7 +67,7 @@ export class ClientSession {
   /** The session was opened by another process, or by an earlier process of this node. */
   restored = false;
   #asks: PendingAsks | null = null;
-  #streams = 0;
+  #hasStreams = false;
   #tag = '';
 
   constructor(
@@ -112,9 +119,14 @@ export class ClientSession {
     this.client = { ...this.client, forwarded };
   }
 
-  /** No call is in flight and no stream is open. */
+  /** No call is in flight, no stream is open, and no question waits for the client's answer. */
   get idle(): boolean {
-    return this.exchanges.size === 0 && this.channel?.open !== true;
+    return this.exchanges.size === 0 && this.channel?.open !== true && (this.#asks?.size ?? 0) === 0;
+  }
+
+  /** The client lost its last stream a moment ago, and may resume it. */
+  mayReturn(now: number): boolean {
+    return this.channel?.disconnected === true && now - this.lastUsed < RETURN_MS;
   }
 
   asks(prefix: string, clock: Clock): PendingAsks {
@@ -131,12 +143,13 @@ export class ClientSession {
    * session's id, so that an event id names its session even after the event has left the log.
    */
   nextStream(prefix: string, kind: StreamKind): string {
-    return `${this.streamHead(kind)}${prefix}${(++this.#streams).toString(36)}`;
+    this.#hasStreams = true;
+    return `${this.streamHead(kind)}${prefix}${(++streams).toString(36)}`;
   }
 
   /** Whether the event log may hold events of this session. */
   get mayHaveEvents(): boolean {
-    return this.restored || this.#streams > 0;
+    return this.restored || this.#hasStreams;
   }
 
   /** The common prefix of all stream names of this kind. */

@@ -49,3 +49,11 @@ test('of two servers that ask under one id, only the one that cancels is affecte
   asks.take(result(a!.id, '{}', 'stateful'));
   assert.equal((await a!.answer).kind, 'result');
 });
+
+test('check:C9 no id is issued twice, though a session was put away and loaded again', () => {
+  const ids = [1, 2].map(() => {
+    const asks = new PendingAsks('p', new FakeClock());
+    return asks.open(null, { server: 'a', id: '1', token: '' }, () => {}).id;
+  });
+  assert.notEqual(ids[0], ids[1]);
+});

@@ -26,6 +26,8 @@ interface AskOfServer extends AskName {
 
 /** Deadline of asks that belong to no call; an ask of a call has the deadline of the call. */
 const ASK_MS = 15 * 60_000;
+/** Ids that this process issued: its sessions may be put away and loaded again, and must not issue an id twice. */
+let issued = 0;
 
 interface PendingAsk {
   /** Null for an ask that belongs to no exchange, or no longer does. */
@@ -48,7 +50,6 @@ export class PendingAsks {
   readonly #prefix: string;
   readonly #clock: Clock;
   readonly #open = new Map<string, PendingAsk>();
-  #count = 0;
 
   constructor(prefix: string, clock: Clock) {
     this.#prefix = prefix;
@@ -65,7 +66,7 @@ export class PendingAsks {
     name: AskOfServer,
     expired: (id: string) => void,
   ): { readonly id: string; readonly answer: Promise<Message> } {
-    const id = `"${this.#prefix}-${++this.#count}"`;
+    const id = `"${this.#prefix}-${++issued}"`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const disarm = owner === null ? this.#armed(id) : null;
     this.#open.set(id, { owner, name, expired, disarm, resolve, reject });
@@ -146,7 +147,7 @@ export class PendingAsks {
     const head = `"${this.#prefix}-`;
     if (!id.startsWith(head) || !id.endsWith('"')) return false;
     const number = Number(id.slice(head.length, -1));
-    return Number.isInteger(number) && number > 0 && number <= this.#count;
+    return Number.isInteger(number) && number > 0 && number <= issued;
   }
 }
 

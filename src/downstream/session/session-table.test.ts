@@ -352,3 +352,32 @@ test('check:C9 in a cluster a session does not end here before another node that
   await clock.advance(15_000);
   assert.deepEqual(ended, [passing.id, id]);
 });
+
+test('check:C9 a full table keeps a session whose client has a question to answer, or may still resume its stream', async () => {
+  const { clock, sessions, create } = table({ nodes: 10, max: 2 });
+  const [asked, left] = [create(), create()];
+  const question = asked.asks('a', clock).open(null, { server: 'x', id: '1', token: '' }, () => {});
+  question.answer.catch(() => {});
+  left.channel = { ...NO_CHANNEL, disconnected: true };
+  const unused = create();
+  const stream = unused.nextStream('a', 'p');
+  create();
+  assert.deepEqual([sessions.get(unused.id), sessions.size], [undefined, 3]);
+  const again = (await sessions.load(unused.mcpSessionId, ANONYMOUS, AGGREGATE))!;
+  assert.notEqual(again, unused);
+  assert.notEqual(again.nextStream('a', 'p'), stream);
+  await clock.advance(300_000);
+  create();
+  assert.deepEqual([sessions.get(asked.id), sessions.get(left.id)], [asked, undefined]);
+});
+
+test('check:C9 a node that has just read a session saves its use, however short', async () => {
+  const first = table();
+  const { id, mcpSessionId } = first.create();
+  const { clock, records, sessions } = table({ records: first.records, nodes: 2 });
+  await clock.advance(1_200_000);
+  await sessions.load(mcpSessionId, ANONYMOUS, AGGREGATE);
+  const used = clock.wall();
+  await clock.advance(15_000);
+  assert.equal(records.get(id)!.lastSeenAt, used);
+});

@@ -12,7 +12,7 @@ import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Histogram, Metric } from '../../telemetry/metrics.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import type { ClientExchange, ExchangeList } from './client-exchange.ts';
-import { ClientSession } from './client-session.ts';
+import { ClientSession, RETURN_MS } from './client-session.ts';
 
 interface SessionTableDeps {
   readonly clock: Clock;
@@ -250,6 +250,8 @@ export class SessionTable {
     const session = new ClientSession(client, mcpSessionId, endpoint, true, record.createdAt, this.#deps.clock.now());
     session.initialized = record.initialized;
     session.restored = true;
+    // A sweep saves the use by this request.
+    session.savedUse -= Math.max(0, this.#deps.clock.wall() - record.lastSeenAt);
     this.#add(session);
     return session;
   }
@@ -332,7 +334,8 @@ export class SessionTable {
 
   /** Evicts the session that is unused for longest. Its record stays, and is loaded again when its client returns. */
   #evictLongestIdle(): void {
-    const session = this.#longestIdle(({ persistent }) => persistent);
+    const now = this.#deps.clock.now();
+    const session = this.#longestIdle((one) => one.persistent && !one.mayReturn(now));
     if (session === null) return;
     if (session.lastUsed !== session.savedUse) this.save(session);
     this.#remove(session);
@@ -369,9 +372,6 @@ function full(): GatewayError {
 function digestOf(mcpSessionId: string): string {
   return hash('sha256', mcpSessionId).slice(0, 32);
 }
-
-/** As long as the event log keeps events for a client to resume from. */
-const RETURN_MS = 5 * 60_000;
 
 /**
  * Ends waits whose client is gone. A lost connection is no cancellation, so its call continues; but `tasks/result` only

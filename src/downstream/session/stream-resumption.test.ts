@@ -23,8 +23,10 @@ class Sink implements EventSink {
   onDrain: (() => void) | null = null;
   onClose: (() => void) | null = null;
   readonly events: string[] = [];
+  lastId: string | null = null;
 
-  event(_id: string | null, parts: readonly Buffer[]): boolean {
+  event(id: string | null, parts: readonly Buffer[]): boolean {
+    this.lastId = id;
     const text = Buffer.concat(parts).toString();
     if (text !== '') this.events.push(text);
     return true;
@@ -207,9 +209,10 @@ test('a stream resumes once, and an event id in another form resumes nothing, wh
   }
   const events = new LenientLog();
   const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
-  standalone.connect(new Sink());
-  standalone.deliver(CHANGED);
-  const stream = `${session.streamHead('g')}${HERE}1`;
+  const sink = new Sink();
+  standalone.connect(sink);
+  standalone.deliver(notification('notifications/tools/list_changed', null, 'stateful'));
+  const stream = sink.lastId!.slice(0, -2);
   const core = { run: () => Promise.reject(new Error('nothing is owed')) };
   const sessions = { get: () => session } as unknown as SessionTable;
   const resumption = new StreamResumption({ events, sessions, core, standalone: () => standalone });
