@@ -53,8 +53,9 @@ export class App {
   readonly #reconciler: Reconciler;
   /** Null if no other node writes to the run-time store. */
   readonly #storeFollower: StoreFollower | null;
-  /** Another process that uses the data folder may have changed the pins. */
-  #pinsStale = false;
+  /** Changes of the store by other processes and nodes, and how many of them had been made when all of it was read last. */
+  #changes = 0;
+  #readChanges = 0;
   readonly #startedAt = new Date();
   /** Ends the process; null if the process belongs to an embedding program. */
   stopProcess: ((now: boolean) => void) | null = null;
@@ -297,7 +298,7 @@ export class App {
   /** Throws if the files cannot be applied; the state in force stays. */
   async #readFiles(): Promise<void> {
     if (!this.components.options.follow) return;
-    const reload = await this.#follower.reread();
+    const reload = await this.#follower.reload();
     if (reload.kind !== 'refused') return;
     throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
   }
@@ -328,20 +329,22 @@ export class App {
   }
 
   /** Another process or node has changed the store. */
-  async #readShared(): Promise<void> {
-    this.#pinsStale = true;
-    await this.components.credentials.refresh();
-    await this.#readStore();
+  #readShared(): Promise<void> {
+    this.#changes++;
+    return this.#readStore();
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.components;
-    if (await this.components.secrets.refresh()) await this.reload();
+    const { secrets, credentials, runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.components;
+    if (await secrets.refresh()) await this.reload();
+    // Here the file is open, even if another process has created it.
+    if (runTimeStore.changedElsewhere?.() === true) this.#changes++;
+    const changes = this.#changes;
+    if (changes !== this.#readChanges) await credentials.refresh();
     if (await runTime.refresh()) registry.refresh();
-    this.#pinsStale ||= runTimeStore.changedElsewhere?.() === true;
-    if (!this.#pinsStale) return;
+    if (changes === this.#readChanges) return;
     await pins.reload();
-    this.#pinsStale = false;
+    this.#readChanges = changes;
     gateway.drift.pinsChanged();
     serverEvents.changed('drift');
   }

@@ -24,7 +24,7 @@ import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
 import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
-import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
+import { SqliteEraVerdicts, SqliteKinds, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
 import { StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { StateFile } from '../store/state-file.ts';
 import { SqliteKnownCatalogs, SqliteTaskRecords } from '../store/structured-records.ts';
@@ -156,6 +156,7 @@ export async function buildComponents(
     records: new StoredPins(runTimeStore, random),
     shared,
     marks: trustMarks(stateFile),
+    kinds: new SqliteKinds(stateFile),
     clock,
     logger,
     desired: () => desiredNames(registry.state, cluster, clock.now() - builtAt),

@@ -3,11 +3,20 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Credential } from '../credentials/credential.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { App } from './app.ts';
 import { openApp } from './open-app.ts';
 import { secretChanges } from './plane.ts';
+
+const CREDENTIAL = {
+  url: 'https://mcp.example/mcp',
+  authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },
+  client: { id: 'c', secret: null, privateKey: null, authMethod: null },
+  scopes: [],
+  tokens: { access: 'canary', refresh: null, scheme: 'Bearer', scopes: [], expiresAt: null, aheadMs: 0, key: null },
+} as unknown as Credential;
 
 async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App> {
   const file = join(dataDir, 'config.json');
@@ -53,4 +62,28 @@ test('a secret that was stored is not said to be unchanged if the store fails af
     ['k'],
   );
   await assert.rejects(changes.delete('k'), stored);
+});
+
+test('a login and a logout at one gateway of a data folder are known at the others after one reading, also if one failed', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
+  const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
+  t.after(async () => {
+    await Promise.all([main.close('shutdown'), spawned.close('shutdown')]);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const { credentials } = spawned.components;
+  const states = () => credentials.list().map(({ server, state }) => [server, state]);
+  const owner = { server: 's', principal: null };
+  await main.components.credentials.keep(owner, CREDENTIAL);
+  await spawned.reconcile();
+  assert.deepEqual(states(), [['s', 'connected']]);
+  await main.components.credentials.forget(owner);
+  const failing = async () => {
+    throw new StoreError('unavailable', 'no such disk');
+  };
+  t.mock.method(credentials, 'refresh', failing, { times: 1 });
+  await spawned.reconcile();
+  assert.deepEqual(states(), [['s', 'connected']]);
+  await spawned.reconcile();
+  assert.deepEqual(states(), []);
 });

@@ -10,7 +10,7 @@ import { answerInputs, type DeclaredInputs, declaredInputs, type InputPrompt } f
 import { secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
-import { readSource } from './document/read-source.ts';
+import { NamedFiles, readSource } from './document/read-source.ts';
 import { checkShape, RESERVED_KEYS } from './document/shape.ts';
 import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems, Source, suggest } from './problem/problem.ts';
@@ -104,7 +104,7 @@ class Load {
   readonly #settings = new Map<string, Setting>();
   /** Absolute paths. */
   readonly #files: readonly string[];
-  readonly #watched = new Set<string>();
+  readonly #watched = new NamedFiles();
   readonly #secrets = new Set<string>();
   readonly #documents: OpenedDocument[] = [];
   readonly #stored = new Map<string, string | null>();
@@ -170,6 +170,7 @@ class Load {
       env,
       agents,
       problems,
+      files: this.#watched,
     });
     const {
       secrets: ofTelemetry,
@@ -234,7 +235,8 @@ class Load {
     const referred = this.#documents.some(({ context }) => context.source.text.includes('${secret:'));
     if (secrets === undefined || !referred) return;
     const setting = this.#settings.get('cluster');
-    const reading = { setting, nats: overrides?.nats, env, agents: { has: () => true }, problems: this.#problems };
+    const agents = { has: () => true };
+    const reading = { setting, nats: overrides?.nats, env, agents, problems: this.#problems, files: this.#watched };
     const place = this.#ignoringProblems(() => ({
       dataDir: this.#someSettings().dataDir,
       cluster: readCluster(reading).cluster,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { RUN_TIME } from '../model/server.ts';
 import { loadConfig } from './load-config.ts';
@@ -124,5 +124,30 @@ test('what a definition needs beyond a public address is reported', async () => 
     'node_options',
   ]) {
     assert.deepEqual((await needs({ command: 'npx', env: { [name]: 'x' } }))[1], { kind: 'variable', name });
+  }
+});
+
+test('check:A8 no file is read that was not checked before, also where another file names it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tl-definition-'));
+  try {
+    writeFileSync(join(folder, 'name'), 'some.env');
+    writeFileSync(join(folder, 'some.env'), 'TOKEN=value');
+    const text = '{ "command": "x", "envFile": "${file:name}" }';
+    const load = async (dead: string) => {
+      const checked: string[] = [];
+      const responds = async (file: string) => {
+        checked.push(basename(file));
+        return basename(file) !== dead;
+      };
+      const result = await loadDefinition({ text, name: 'one', folder, env: {}, responds });
+      return [result.ok || result.problems.map(({ code, message }) => `${code} ${message}`), checked];
+    };
+    const silent = (file: string, user: string) =>
+      `TL1205 ${join(folder, file)}: is not read, because its file system does not respond (used by ${user})`;
+    assert.deepEqual(await load(''), [true, ['name', 'some.env']]);
+    assert.deepEqual(await load('some.env'), [[silent('some.env', 'one.envFile')], ['name', 'some.env']]);
+    assert.deepEqual(await load('name'), [[silent('name', 'one.envFile')], ['name']]);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 });

@@ -6,6 +6,8 @@ import { answerInputs, declaredInputs } from './document/inputs.ts';
 import { secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
+import type { NamedFiles } from './document/read-source.ts';
+import { CheckedFiles } from './files/file-checks.ts';
 import { type ConfigProblem, Problems, Source } from './problem/problem.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { readServer, serverContext } from './server/read-server.ts';
@@ -22,6 +24,8 @@ interface DefinitionSource {
   readonly stored?: StoredSecrets | undefined;
   /** Called with what the definition reads from the gateway, before any of it is read. Throws to end the reading. */
   readonly mayRead?: (reads: readonly Need[]) => void;
+  /** Whether the file system of a file responds; files of others are not read. Default: all respond. */
+  readonly responds?: (file: string) => Promise<boolean>;
 }
 
 interface Findings {
@@ -38,14 +42,18 @@ export type DefinitionResult =
  * Reads one definition as in a file of Trunkline's own: the same keys, bounds and problems, with lines and columns of the text.
  * `TRUNKLINE_INPUT_…` provides the values of `${input:…}`.
  */
-export async function loadDefinition({
-  text,
-  name: given,
-  folder,
-  env,
-  stored,
-  mayRead,
-}: DefinitionSource): Promise<DefinitionResult> {
+export async function loadDefinition(definition: DefinitionSource): Promise<DefinitionResult> {
+  const files = new CheckedFiles(definition.responds ?? (async () => true));
+  for (;;) {
+    const result = await readDefinition(definition, files);
+    if (!(await files.check())) return result;
+  }
+}
+
+async function readDefinition(
+  { text, name: given, folder, env, stored, mayRead }: DefinitionSource,
+  files: NamedFiles,
+): Promise<DefinitionResult> {
   const problems = new Problems();
   const source = new Source(RUN_TIME, text);
   const secrets = new Set<string>();
@@ -65,7 +73,7 @@ export async function loadDefinition({
     fileFolder: folder,
     folder,
     secrets,
-    files: new Set(),
+    files,
   });
   const node = { ...root, members: root.members.filter(({ key }) => key !== 'name') };
   const definition = { ...named, node, path: named.name };

@@ -18,6 +18,7 @@ import {
   withTexts,
 } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
+import { NamedFiles } from './document/read-source.ts';
 import {
   findDefinitions,
   foldersWithServers,
@@ -107,7 +108,7 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
   const document = { source, problems, env, stored, fileFolder: folder, folder, secrets: new Set<string>() };
   const declared = found.inputsOf === null ? new Map() : declaredInputs(found.inputsOf);
   const inputs = await offeredInputs(declared, text, env, 'command' in offer ? {} : (offer.values ?? {}));
-  const context = { ...document, inputs: inputs.known, files: new Set<string>() };
+  const context = { ...document, inputs: inputs.known, files: new NamedFiles() };
   const reading = serverContext({ ...context, client: clientOf(RUN_TIME, []), strict: true });
   const theirs = serverContext({ ...context, client: found.client, strict: false });
   const servers: OfferedServer[] = [];

@@ -215,7 +215,7 @@ export interface Pins {
   isLost(server: string): boolean;
   /** Trusts the first listing of a server. Never rejects: what cannot be saved is kept until this process ends. */
   trust(server: string, definitions: readonly Definition[], text: string): Promise<void>;
-  /** Whether this kind of client was never listed before; remembered across restarts. */
+  /** Whether this kind of client is new, of the first 128 kinds of a server; remembered across restarts. */
   isFirstListing(server: string, kind: string): boolean;
   /** Adds to the history only. Never rejects. */
   note(server: string, events: readonly DriftEvent[]): Promise<void>;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rememberInputs } from '../config/document/inputs.ts';
+import { FileSystemProbe } from '../config/files/watch-config.ts';
 import { type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { ConfigFollower, type FollowerDeps } from './config-follower.ts';
@@ -34,6 +35,7 @@ async function follow(
   inputs?: () => Promise<string>,
   env: LoadOptions['env'] = {},
   report: FollowerDeps['report'] = (reload) => void reloads.push(reload),
+  probe = new FileSystemProbe(),
 ): Promise<ConfigFollower> {
   const options = {
     files: ['trunkline.json'],
@@ -44,7 +46,7 @@ async function follow(
   const initial = await loadConfig(options);
   assert.ok(initial.ok);
   registry = new Registry(initial.state);
-  const watching = { debounceMs: 20 };
+  const watching = { debounceMs: 20, probe };
   follower = new ConfigFollower({ registry, options, initial, report, watching });
   return follower;
 }
@@ -150,6 +152,20 @@ test('reads do not overlap, and one requested meanwhile follows', async () => {
   await second;
   const { transport } = registry.state.servers.get('one')!;
   assert.equal(transport.type === 'stdio' && transport.command, 'b');
+});
+
+test('check:A8 no reading and no plan begins while a file gives no answer', async () => {
+  write({ one: { command: 'a' } });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await follow(undefined, {}, undefined, new FileSystemProbe(() => promise));
+  write({ one: { command: 'b' } });
+  let planned = 0;
+  const done = Promise.all([follower!.reload(), follower!.plan().then(() => planned++)]);
+  await sleep(200);
+  assert.deepEqual([reloads.length, planned], [0, 0]);
+  resolve();
+  await done;
+  assert.deepEqual([registry.version, planned], [2, 1]);
 });
 
 test('a reload does not ask for an input again', async () => {

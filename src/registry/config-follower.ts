@@ -32,7 +32,7 @@ export interface FilesPlan {
 export class ConfigFollower {
   readonly #deps: FollowerDeps;
   readonly #watch: ConfigWatch;
-  readonly #answers = new FileSystemProbe();
+  readonly #probe: FileSystemProbe;
   /** The files on which the last reading depended. */
   #watched: readonly string[];
   #problems: readonly ConfigProblem[] = [];
@@ -48,7 +48,8 @@ export class ConfigFollower {
     this.#problems = initial.misconfigured;
     this.#warnings = initial.warnings;
     this.#watched = initial.watched;
-    this.#watch = new ConfigWatch(initial.watched, () => void this.reload(), watching);
+    this.#probe = watching?.probe ?? new FileSystemProbe();
+    this.#watch = new ConfigWatch(initial.watched, () => void this.reload(), { ...watching, probe: this.#probe });
   }
 
   /** Problems of the present files; empty while all of them is in force. */
@@ -69,6 +70,7 @@ export class ConfigFollower {
   /** What a reading now would change; null if the files as a whole are invalid. Changes nothing. */
   async plan(): Promise<FilesPlan> {
     const { options, registry } = this.#deps;
+    await this.#probe.waitUntilResponsive(this.#watched);
     const result = await loadConfig(options);
     const { warnings, secrets } = result;
     if (!result.ok) return { problems: result.problems, warnings, secrets, change: null };
@@ -77,7 +79,10 @@ export class ConfigFollower {
     return { problems: misconfigured, warnings, secrets, change };
   }
 
-  /** Reads the files. A call during a reading resolves with the result of a later one. */
+  /**
+   * Reads the files, after waiting until all are accessible, possibly for ever: reading them would block the process. A call
+   * during a reading resolves with the result of a later one.
+   */
   reload(): Promise<Reload> {
     if (this.#running === null) {
       this.#running = this.#read().finally(() => {
@@ -92,13 +97,7 @@ export class ConfigFollower {
     return this.#next;
   }
 
-  /** As `reload`, but first waits until the files are accessible, possibly for ever: reading them would block the process. */
-  async reread(): Promise<Reload> {
-    await this.#answers.waitUntilResponsive(this.#watched);
-    return this.reload();
-  }
-
-  /** From now on only `reload` and `reread` read the files. */
+  /** From now on only `reload` reads the files. */
   unwatch(): void {
     this.#watch.close();
   }
@@ -109,6 +108,7 @@ export class ConfigFollower {
   }
 
   async #read(): Promise<Reload> {
+    await this.#probe.waitUntilResponsive(this.#watched);
     try {
       return await this.#readFiles();
     } catch (error) {

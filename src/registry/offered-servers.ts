@@ -11,7 +11,7 @@ import { type Caller, definitionInvalid, nameTaken, refuseBeyondRights } from '.
 import type { RunTimeServers } from './run-time-servers.ts';
 import { type DefinitionSources, withinPublic } from './stored-definitions.ts';
 
-interface OfferedServersDeps extends Omit<DefinitionSources, 'logger'> {
+interface OfferedServersDeps extends Pick<DefinitionSources, 'env' | 'secrets'> {
   /** Folder for definitions that name none. */
   readonly folder: string;
   /** Address at which clients reach this gateway. */

@@ -7,7 +7,7 @@ import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { type PinRecords, StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { Logger } from '../telemetry/logger.ts';
-import { PinBook, PinsContended } from './pin-book.ts';
+import { type ListedKinds, PinBook, PinsContended } from './pin-book.ts';
 
 const tool = (key: string, digest = `d-${key}`): Definition => ({
   list: 'tools',
@@ -16,10 +16,20 @@ const tool = (key: string, digest = `d-${key}`): Definition => ({
   bytes: Buffer.from(`{"name":"${key}"}`),
 });
 
+/** As the table in the state file. */
+function listedKinds(kept: Map<string, readonly string[]>): ListedKinds {
+  return {
+    get: (server) => kept.get(server) ?? null,
+    set: (server, kinds) => kept.set(server, kinds),
+    forget: (server) => kept.delete(server),
+  };
+}
+
 function setUp() {
   const clock = new FakeClock();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger: Logger.silent() });
   const marked = new Set<string>();
+  const kinds = new Map<string, readonly string[]>();
   const desired = new Set<string>(['s']);
   const asked = { known: true };
   const logged: string[] = [];
@@ -33,11 +43,12 @@ function setUp() {
         add: (name) => marked.add(name),
         delete: (name) => marked.delete(name),
       },
+      kinds: listedKinds(kinds),
       clock,
       logger,
       desired: () => (asked.known ? desired : null),
     });
-  return { clock, runTimeStore, open, logged, desired, asked };
+  return { clock, runTimeStore, open, logged, desired, asked, kinds };
 }
 
 /** Nodes on one store, none of which knows of any server that it should be there. */
@@ -52,6 +63,7 @@ function sharing() {
       records,
       shared: true,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
+      kinds: listedKinds(new Map()),
       clock,
       logger,
       desired: () => new Set<string>(),
@@ -330,4 +342,28 @@ test('check:G4 a definition whose name is too long to be pinned is not reported 
   await book.approve('s', [tool('a'), tool('x'.repeat(1_025))], [], 'op');
   assert.deepEqual([...book.of('s').pins.keys()], ['tools a']);
   assert.deepEqual(await kinds(book), ['approved']);
+});
+
+test('check:G4 of the kinds of client that a server is listed for 128 are remembered, and further ones are not new', async () => {
+  const { open, kinds } = setUp();
+  const book = await open();
+  const first = Array.from({ length: 300 }, (_, n) => book.isFirstListing('s', `stateful ${n}`));
+  assert.deepEqual([first.indexOf(false), first.lastIndexOf(true), kinds.get('s')?.length], [128, 127, 128]);
+  assert.equal(book.isFirstListing('other', 'stateful 0'), true);
+  const next = await open();
+  assert.deepEqual(
+    ['stateful 0', 'stateful 127'].map((kind) => next.isFirstListing('s', kind)),
+    [false, false],
+  );
+});
+
+test('the kinds of client of a server whose pins are dropped are forgotten', async () => {
+  const { open, clock, kinds } = setUp();
+  const book = await open();
+  for (let i = 0; i < 1_001; i++) {
+    await clock.advance(1);
+    book.isFirstListing(`passing-${i}`, 'stateful 0');
+    await book.trust(`passing-${i}`, [tool('a')], '');
+  }
+  assert.deepEqual([kinds.size, kinds.has('passing-0')], [1_000, false]);
 });

@@ -24,6 +24,8 @@ const MAX_APPROVED = 8;
 const MAX_PINS = 10_000;
 /** Servers with pins; beyond this number the pins of undesired servers are forgotten, the longest known first. */
 const MAX_SERVERS = 1_000;
+/** Kinds of client remembered per server: clients can name any number. Further kinds do not count as new. */
+const MAX_KINDS = 128;
 /** Names beyond this length are never pinned, so their definitions are always new. */
 const MAX_KEY = 1_024;
 /** Attempts of a change while other nodes change the same pins. */
@@ -36,11 +38,19 @@ export interface TrustMarks {
   delete(server: string): void;
 }
 
+/** Remembers for which kinds of client each server was listed. */
+export interface ListedKinds {
+  get(server: string): readonly string[] | null;
+  set(server: string, kinds: readonly string[]): void;
+  forget(server: string): void;
+}
+
 interface PinBookDeps {
   readonly records: PinRecords;
   /** Other nodes use the same records. */
   readonly shared: boolean;
   readonly marks: TrustMarks;
+  readonly kinds: ListedKinds;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The desired servers of all nodes that share the records; null while they are unknown. */
@@ -91,9 +101,10 @@ export class PinBook implements Pins {
   }
 
   isFirstListing(server: string, kind: string): boolean {
-    const mark = `${server} ${kind}`;
-    if (this.#deps.marks.has(mark)) return false;
-    this.#deps.marks.add(mark);
+    const { kinds } = this.#deps;
+    const listed = kinds.get(server) ?? [];
+    if (listed.includes(kind) || listed.length >= MAX_KINDS) return false;
+    kinds.set(server, [...listed, kind]);
     return true;
   }
 
@@ -254,6 +265,7 @@ export class PinBook implements Pins {
         this.#servers.delete(server);
         this.#unsaved.delete(server);
         this.#deps.marks.delete(server);
+        this.#deps.kinds.forget(server);
         this.#deps.logger.warn('pins_forgotten', { server });
       } catch (error) {
         this.#failed(error);

@@ -16,8 +16,11 @@ export interface RegistryChange {
 
 type RegistryListener = (change: RegistryChange) => void;
 
-/** Adds to the state of the files, such as servers added at run time. Pure except for its own state. */
-type Layer = (state: DesiredState) => DesiredState;
+/**
+ * Adds to the state of the files, such as servers added at run time. `inForce`: whether the result replaces the state; if not, the
+ * layer changes nothing.
+ */
+type Layer = (state: DesiredState, inForce: boolean) => DesiredState;
 
 /**
  * The versioned desired state: what the files say, and over it the layers in their order. An equal state calls no listener.
@@ -56,7 +59,7 @@ export class Registry {
 
   /** Applies the layers to the first state, before there are listeners. */
   begin(): void {
-    this.#state = this.#layered(this.#files);
+    this.#state = this.#layered(this.#files, true);
     this.#reported = this.#state;
   }
 
@@ -71,14 +74,14 @@ export class Registry {
 
   /** What replacing the files by these would change. */
   plan(files: DesiredState): Pick<RegistryChange, 'servers' | 'settings' | 'state'> {
-    const state = this.#layered(files);
+    const state = this.#layered(files, false);
     return { state, ...differences(this.#state, state) };
   }
 
   /** Makes the files' present state the desired state, below the layers. Returns false if the result equals the current one. */
   replace(files: DesiredState): boolean {
     if (this.#closed) return false;
-    const state = this.#layered(files);
+    const state = this.#layered(files, true);
     const equal = !isChange(differences(this.#state, state));
     // Kept even if equal: the positions of definitions in their files may have changed.
     this.#files = files;
@@ -105,8 +108,8 @@ export class Registry {
     return () => this.#listeners.delete(listener);
   }
 
-  #layered(files: DesiredState): DesiredState {
-    return this.#layers.reduce((state, layer) => layer(state), files);
+  #layered(files: DesiredState, inForce: boolean): DesiredState {
+    return this.#layers.reduce((state, layer) => layer(state, inForce), files);
   }
 
   #report(): void {

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { loadConfig } from '../config/load-config.ts';
@@ -32,7 +35,11 @@ class CountingRegistry extends Registry {
 }
 
 /** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
-async function rig(env: Record<string, string> = {}, others: PeerServers | null = null) {
+async function rig(
+  env: Record<string, string> = {},
+  others: PeerServers | null = null,
+  look: (file: string) => Promise<void> = async () => {},
+) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
@@ -61,6 +68,7 @@ async function rig(env: Record<string, string> = {}, others: PeerServers | null 
       folder: '/srv',
       desired,
       others,
+      look,
     });
   const servers = make(registry);
   await servers.refresh();
@@ -80,6 +88,7 @@ async function rig(env: Record<string, string> = {}, others: PeerServers | null 
     async files(...names: readonly string[]) {
       registry.replace(await filesOf(...names));
     },
+    plan: async (...names: readonly string[]) => registry.plan(await filesOf(...names)),
     names: () => [...registry.state.servers.keys()].sort(),
     server: (name: string) => registry.state.servers.get(name),
     changes: () => registry.refreshes,
@@ -174,6 +183,53 @@ test('a stored definition that becomes unreadable stays in force and is reported
   assert.deepEqual(next.problems, []);
 });
 
+test('check:A8 a file that gives no answer keeps the server that names it as it was, and no other', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tl-run-time-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const names = ['dead', 'good'];
+  const fileOf = (name: string) => join(folder, name, 'token');
+  const write = (token: string) => {
+    for (const file of names.map(fileOf)) {
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, token);
+    }
+  };
+  let answer = Promise.resolve();
+  const look = (file: string) => (file === fileOf('dead') ? answer : Promise.resolve());
+  const { servers, server, files, make, clock } = await rig({}, null, look);
+  const read = async (some: RunTimeServers) => {
+    const reading = some.refresh();
+    for (let second = 0; second < 10; second++) await clock.advance(1_000);
+    await reading;
+    await files('base');
+  };
+  const digests = () => names.map((name) => server(name)!.connectionDigest);
+  write('first');
+  for (const name of names) {
+    await servers.add(text(name, { ...url, headers: { 'x-a': `\${file:${fileOf(name)}}` } }), EXEC);
+  }
+  const [dead, good] = digests();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answer = promise;
+  write('second');
+  await read(servers);
+  assert.equal(digests()[0], dead);
+  assert.notEqual(digests()[1], good);
+  assert.match(servers.problems.join(), /server dead cannot be read: TL1205 .*its file system does not respond/);
+
+  const registry = new Registry(await filesOf('base'));
+  await read(make(registry));
+  registry.begin();
+  const reasons = names.map((name) => registry.state.servers.get(name)?.misconfigured);
+  assert.match(reasons[0] ?? '', /its file system does not respond/);
+  assert.equal(reasons[1], undefined);
+  resolve();
+  await clock.advance(0);
+  await read(servers);
+  assert.notEqual(digests()[0], dead);
+  assert.deepEqual(servers.problems, []);
+});
+
 test('a file’s server wins over a stored one with a similar name, as long as it is in the file', async () => {
   const { servers, names, files, lines, server } = await rig();
   await servers.add(text('my_server', { ...url, timeoutMs: 900_000 }), PLAIN);
@@ -266,6 +322,22 @@ test('a decision about a file’s server does not depend on a stored one that it
   assert.equal(server('hidden')?.enabled, false);
   await servers.refresh();
   assert.equal(server('hidden')?.enabled, false);
+});
+
+test('a plan changes neither what is in force nor what is said of it', async () => {
+  const { servers, server, files, plan, lines } = await rig();
+  await files('other');
+  for (const name of ['base', 'plain']) await servers.add(text(name, url), PLAIN);
+  await files('base');
+  await servers.suspend('base');
+  const shown = () => [servers.provenance('base')?.source, servers.problems, lines.length];
+  const before = shown();
+  const { state } = await plan('plain');
+  const types = ['base', 'plain'].map((name) => state.servers.get(name)?.transport.type);
+  assert.deepEqual(types, ['http', 'stdio']);
+  assert.deepEqual(shown(), before);
+  await servers.remove('base');
+  assert.equal(server('base')?.enabled, false, 'the suspension of the file’s server stays');
 });
 
 test('without the right to read files and variables a refusal does not reveal their contents or existence', async () => {

@@ -1,6 +1,6 @@
 import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
-import { type Clock, pause } from '../model/clock.ts';
+import { pause } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { foldedName } from '../model/names.ts';
 import { OneAtATime } from '../model/one-at-a-time.ts';
@@ -31,7 +31,6 @@ import { asTemporary, type Lifetime, type TemporaryEntry, TemporaryServers } fro
 
 interface RunTimeServersDeps extends DefinitionSources {
   readonly stored: StoredServers;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** Folder for definitions that name none. */
   readonly folder: string;
@@ -86,7 +85,7 @@ export class RunTimeServers {
     this.#deps = deps;
     this.#definitions = new StoredDefinitions(deps);
     this.#temporary = new TemporaryServers(deps);
-    deps.desired.addLayer((files) => this.#overlay(files));
+    deps.desired.addLayer((files, inForce) => this.#overlay(files, inForce));
   }
 
   /** Reads the store again; true if the desired servers have changed. Rejects with StoreError, without a change. */
@@ -282,11 +281,12 @@ export class RunTimeServers {
     );
   }
 
-  /** Adds these servers to the state of the files. */
-  #overlay(files: DesiredState): DesiredState {
-    this.#files = files;
+  /** Adds these servers to the state of the files. `inForce`: as of a layer. */
+  #overlay(files: DesiredState, inForce: boolean): DesiredState {
     const added = [...this.#definitions.entries.values(), ...this.#temporary.values()].map(({ server }) => server);
-    const { state, shadowed } = mergeDesired(files, added, (name) => this.#isSuspended(name));
+    const { state, shadowed } = mergeDesired(files, added, (name) => this.#isSuspended(name, files));
+    if (!inForce) return state;
+    this.#files = files;
     for (const { name, by } of shadowed) {
       if (this.#shadowed.some((known) => known.name === name && known.by === by)) continue;
       this.#deps.logger.warn('server_shadowed', { server: name, reason: shadowReason(name, by) });
@@ -310,13 +310,13 @@ export class RunTimeServers {
     return this.#deps.desired.state.servers.has(name) ? { source: 'program', ...none } : null;
   }
 
-  #isOfFile(name: string): boolean {
-    return this.#files?.servers.has(name) === true;
+  #isOfFile(name: string, files = this.#files): boolean {
+    return files?.servers.has(name) === true;
   }
 
   /** Undefined if a file's server of the same name hides it: decisions then concern that server. */
-  #temporaryInForce(name: string): TemporaryEntry | undefined {
-    return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
+  #temporaryInForce(name: string, files = this.#files): TemporaryEntry | undefined {
+    return this.#isOfFile(name, files) ? undefined : this.#temporary.get(name);
   }
 
   /** Also true if only another node has the server: suspending it there works through the shared store. */
@@ -383,8 +383,8 @@ export class RunTimeServers {
     return this.#deps.others?.server(name) ?? null;
   }
 
-  #isSuspended(name: string): boolean {
-    return this.#temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
+  #isSuspended(name: string, files = this.#files): boolean {
+    return this.#temporaryInForce(name, files)?.suspended ?? this.#suspended.has(name);
   }
 
   #fingerprint(): string {

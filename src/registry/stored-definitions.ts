@@ -1,8 +1,10 @@
 import type { StoredSecrets } from '../config/document/expand.ts';
+import { FileChecks } from '../config/files/file-checks.ts';
 import { type DefinitionResult, loadDefinition } from '../config/load-definition.ts';
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { misconfiguredServer } from '../config/server/plain-server.ts';
+import type { Clock } from '../model/clock.ts';
 import { RUN_TIME, type Server } from '../model/server.ts';
 import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -109,6 +111,9 @@ export interface DefinitionSources {
   /** The stored secrets; absent if there are none. */
   readonly secrets?: StoredSecrets;
   readonly logger: Pick<Logger, 'addSecret'>;
+  readonly clock: Clock;
+  /** Checks a file, as for `FileChecks`. */
+  readonly look?: (file: string) => Promise<void>;
 }
 
 /** Number of definitions that are read before other work gets a turn. */
@@ -118,9 +123,11 @@ const AT_ONCE = 25;
 export class StoredDefinitions {
   entries = new Map<string, StoredEntry>();
   readonly #deps: DefinitionSources;
+  readonly #files: FileChecks;
 
   constructor(deps: DefinitionSources) {
     this.#deps = deps;
+    this.#files = new FileChecks(deps.clock, deps.look);
   }
 
   /** `mayRead` as in `loadDefinition`. */
@@ -130,7 +137,8 @@ export class StoredDefinitions {
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {
     const { env, secrets: stored, logger } = this.#deps;
-    const result = await loadDefinition({ text, name, folder, env, stored, mayRead });
+    const responds = (file: string) => this.#files.responds(file);
+    const result = await loadDefinition({ text, name, folder, env, stored, mayRead, responds });
     // The log must know the secrets before the server is used.
     for (const secret of result.secrets) logger.addSecret(secret);
     return result.ok && publicOnly === true ? { ...result, server: withinPublic(result.server) } : result;

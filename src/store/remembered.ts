@@ -66,6 +66,13 @@ export class SqliteEraVerdicts extends WriteBehindTable<EraVerdict> implements E
   }
 }
 
+/** The kinds of client for which each server was listed. */
+export class SqliteKinds extends WriteBehindTable<readonly string[]> {
+  constructor(state: StateFile) {
+    super(state, 'kinds');
+  }
+}
+
 /** Upstream HTTP sessions in `state.db`, by server and session key; sealed, because a session id alone grants access. */
 export class SqliteUpstreamSessions implements UpstreamSessions {
   readonly #table: WriteBehindTable<UpstreamSessionRecord>;

@@ -14,7 +14,7 @@ import type { ServerCatalog } from '../model/server-catalog.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { DataFolder } from './data-folder.ts';
 import { SqliteEventLog } from './event-log.ts';
-import { SqliteEraVerdicts, SqliteSessionRecords, SqliteUpstreamSessions } from './remembered.ts';
+import { SqliteEraVerdicts, SqliteKinds, SqliteSessionRecords, SqliteUpstreamSessions } from './remembered.ts';
 import { StateFile } from './state-file.ts';
 import { SqliteKnownCatalogs } from './structured-records.ts';
 
@@ -118,6 +118,7 @@ test('an upstream session that ends before it is written is never sealed; one th
 test('era verdicts and upstream sessions survive a restart; session ids are not readable on disk', () => {
   const first = open('remembered.db').state;
   new SqliteEraVerdicts(first).set('digest', { era: 'stateless', revision: '2026-07-28' });
+  new SqliteKinds(first).set('memory', ['stateful f']);
   const record = {
     identity: 'digest',
     mcpSessionId: 'not-to-be-read',
@@ -130,6 +131,7 @@ test('era verdicts and upstream sessions survive a restart; session ids are not 
   assert.ok(!readFileSync(join(folder, 'remembered.db')).includes('not-to-be-read'));
   const second = open('remembered.db').state;
   assert.deepEqual(new SqliteEraVerdicts(second).get('digest'), { era: 'stateless', revision: '2026-07-28' });
+  assert.deepEqual(new SqliteKinds(second).get('memory'), ['stateful f']);
   const sessions = new SqliteUpstreamSessions(second, sealing);
   assert.deepEqual(sessions.get('memory', 'session 1'), record);
   sessions.delete('memory', 'session 1');

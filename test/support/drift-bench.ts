@@ -39,17 +39,27 @@ export class DriftBench {
 
   static async of(
     policies: Readonly<Record<string, DriftPolicy>>,
-    left?: { readonly runTimeStore: SqliteRunTimeStore; readonly marks: Set<string> },
+    left?: {
+      readonly runTimeStore: SqliteRunTimeStore;
+      readonly marks: Set<string>;
+      readonly listed: Map<string, readonly string[]>;
+    },
   ): Promise<DriftBench> {
     const logged: Json[] = [];
     const logger = new Logger({ level: 'info', write: (line) => logged.push(JSON.parse(line)) });
     const clock = new FakeClock();
     const runTimeStore = left?.runTimeStore ?? new SqliteRunTimeStore({ path: ':memory:', clock, logger });
     const marks = left?.marks ?? new Set<string>();
+    const listed = left?.listed ?? new Map<string, readonly string[]>();
     const pins = await PinBook.open({
       records: new StoredPins(runTimeStore, systemRandom),
       shared: false,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
+      kinds: {
+        get: (name) => listed.get(name) ?? null,
+        set: (name, kinds) => listed.set(name, kinds),
+        forget: (name) => listed.delete(name),
+      },
       clock,
       logger,
       desired: () => new Set(Object.keys(policies)),
@@ -64,7 +74,7 @@ export class DriftBench {
       { sessionId: 'session-1', endpoint: 'aggregate', servers: Object.keys(policies) },
       { sessionId: 'own', endpoint: 'server', servers: Object.keys(policies) },
     ];
-    return new DriftBench(bench, logged, driftChanges, () => DriftBench.of(policies, { runTimeStore, marks }));
+    return new DriftBench(bench, logged, driftChanges, () => DriftBench.of(policies, { runTimeStore, marks, listed }));
   }
 
   get drift(): Drift {

@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import type { ClientId } from '../client.ts';
 import { Problems, Source } from '../problem/problem.ts';
 import { Expander, inputVariable } from './expand.ts';
+import { NamedFiles } from './read-source.ts';
 
 const ENV = { A: 'alpha', EMPTY: '', REF: '${A} $A {env:A}', HOME: '/home/me', SECRET_TOKEN: 'tok-123456' };
 
@@ -27,7 +28,7 @@ function expand(text: string, client: ClientId = 'unknown', shellNames = false) 
       ['lost', null],
     ]),
     secrets,
-    files: new Set(),
+    files: new NamedFiles(),
   });
   const node = { kind: 'string', span: { start: 0, end: written.length }, value: text, text } as const;
   const value = expander.expand(node, 'here', shellNames);
@@ -81,7 +82,7 @@ test('the result of a reference is not expanded again', () => {
         env: { V: value },
         inputs: new Map(),
         secrets: new Set(),
-        files: new Set(),
+        files: new NamedFiles(),
       });
       const node = { kind: 'string', span: { start: 0, end: 6 }, value: '${V}', text: '${V}' } as const;
       assert.equal(expander.expand(node, 'here', true), value);
@@ -149,7 +150,7 @@ test('an input that is not declared is compared with those that are', () => {
       inputs: new Map(),
       declared: new Map(declared.map((one) => [one, {}])),
       secrets: new Set(),
-      files: new Set(),
+      files: new NamedFiles(),
     });
     const span = { start: 0, end: text.length };
     assert.equal(expander.expand({ kind: 'string', span, value: text, text }, 'here'), null);

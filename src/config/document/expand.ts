@@ -4,7 +4,7 @@ import { SECRET_NAME } from '../../model/names.ts';
 import type { ClientId } from '../client.ts';
 import { type Problems, type Source, suggest, type TextSpan } from '../problem/problem.ts';
 import type { ScalarNode } from './node.ts';
-import { isReadFailure, readBytes } from './read-source.ts';
+import { isReadFailure, type NamedFiles } from './read-source.ts';
 
 /** Values of `trunkline secret` by name; null for a value that cannot be decrypted. */
 export type StoredSecrets = ReadonlyMap<string, string | null>;
@@ -27,8 +27,8 @@ export interface ExpanderOptions {
   readonly secrets: Set<string>;
   /** Keeps references to values that may be secret or differ between machines, for definitions that are stored. */
   readonly keepsReferences?: boolean | undefined;
-  /** Collects the files read for `${file:…}`: their change is a change of the configuration. */
-  readonly files: Set<string>;
+  /** Reads the files of `${file:…}`. */
+  readonly files: NamedFiles;
 }
 
 const MAX_NAMED_FILE_BYTES = 1024 * 1024;
@@ -217,8 +217,7 @@ export class Expander {
     const { fileFolder, env, source, problems } = this.#options;
     const home = path.startsWith('~/') ? (env['HOME'] ?? homedir()) : null;
     const file = home === null ? resolve(fileFolder, path) : resolve(home, path.slice(2));
-    this.#options.files.add(file);
-    const bytes = readBytes(file, MAX_NAMED_FILE_BYTES);
+    const bytes = this.#options.files.read(file, MAX_NAMED_FILE_BYTES);
     if (isReadFailure(bytes)) {
       problems.error('TL1205', source, span, `${file}: ${bytes.message} (used by ${user})`);
       return null;

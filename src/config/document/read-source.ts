@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
 export const MAX_FILE_BYTES = 4 * MIB;
 const MAX_PEM_BYTES = MIB;
 
-interface ReadFailure {
+export interface ReadFailure {
   readonly code: ProblemCode;
   readonly message: string;
   /** A more precise fix than that of the code. */
@@ -55,9 +55,17 @@ export function isReadFailure(read: Buffer | ReadFailure): read is ReadFailure {
   return !Buffer.isBuffer(read);
 }
 
+/** Reads the files that a configuration or definition names, and collects their names: their change is a change of it. */
+export class NamedFiles extends Set<string> {
+  read(file: string, maxBytes: number): Buffer | ReadFailure {
+    this.add(file);
+    return readBytes(file, maxBytes);
+  }
+}
+
 /** Reads a file of certificates or of a key. */
-export function readPem(path: string): Buffer | ReadFailure {
-  const bytes = readBytes(path, MAX_PEM_BYTES);
+export function readPem(file: string, files = new NamedFiles()): Buffer | ReadFailure {
+  const bytes = files.read(file, MAX_PEM_BYTES);
   if (isReadFailure(bytes) || bytes.includes('-----BEGIN ')) return bytes;
   return { code: 'TL1002', message: 'is not a PEM file' };
 }

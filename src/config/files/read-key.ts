@@ -3,7 +3,7 @@ import { folderOf } from '../client.ts';
 import { Expander } from '../document/expand.ts';
 import { child, isString, type Node } from '../document/node.ts';
 import { parseSource } from '../document/parse.ts';
-import { readSource } from '../document/read-source.ts';
+import { NamedFiles, readSource } from '../document/read-source.ts';
 import { Problems, Source } from '../problem/problem.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -36,7 +36,7 @@ async function readKey(file: string, env: Environment, key: string): Promise<str
   if (!isString(node)) return null;
   const folder = folderOf(file);
   const places = { fileFolder: dirname(file), workspaceFolder: folder };
-  const unused = { inputs: new Map(), secrets: new Set<string>(), files: new Set<string>() };
+  const unused = { inputs: new Map(), secrets: new Set<string>(), files: new NamedFiles() };
   const expander = new Expander({ source, problems, client: 'unknown', ...places, env, ...unused });
   const text = expander.expand(node, key);
   return text === null || /^https?:\/\//.test(text) ? text : resolve(folder, text);

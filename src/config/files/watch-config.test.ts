@@ -117,6 +117,20 @@ test('a stream of events does not delay the look for ever', async () => {
   }
 });
 
+test('check:A8 a changed file is read when all give an answer', async () => {
+  write('a', '1');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  watch = new ConfigWatch([join(folder, 'a')], () => reported.push('a'), {
+    debounceMs: 20,
+    probe: new FileSystemProbe(() => promise),
+  });
+  write('a', '2');
+  await sleep(200);
+  assert.deepEqual(reported, []);
+  resolve();
+  assert.deepEqual(await heard(), ['a']);
+});
+
 test('nothing is reported after close', async () => {
   write('a', '1');
   start('a');

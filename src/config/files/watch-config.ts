@@ -7,6 +7,8 @@ import { isReadFailure, MAX_FILE_BYTES, readBytes } from '../document/read-sourc
 export interface WatchOptions {
   /** Quiet time after an event before reading the files, since editors write in several steps. Default 200. */
   readonly debounceMs?: number;
+  /** Checks the files before they are read. Default: one of its own. */
+  readonly probe?: FileSystemProbe;
 }
 
 /** Maximum delay of a reading by a stream of events, in multiples of the quiet time. */
@@ -21,6 +23,7 @@ const MAX_PUT_OFFS = 3;
 export class ConfigWatch {
   readonly #onChange: (changed: readonly string[]) => void;
   readonly #debounceMs: number;
+  readonly #probe: FileSystemProbe;
   #hashes: Map<string, string>;
   #watchers: readonly FSWatcher[] = [];
   #timer: NodeJS.Timeout | null = null;
@@ -31,6 +34,7 @@ export class ConfigWatch {
   constructor(files: readonly string[], onChange: (changed: readonly string[]) => void, options: WatchOptions = {}) {
     this.#onChange = onChange;
     this.#debounceMs = options.debounceMs ?? 200;
+    this.#probe = options.probe ?? new FileSystemProbe();
     this.#hashes = hashesOf(files);
     this.#arm();
   }
@@ -57,11 +61,13 @@ export class ConfigWatch {
     if (this.#timer === null) this.#firstHint = now;
     else if (now - this.#firstHint > MAX_PUT_OFFS * this.#debounceMs) return;
     else clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#look(), this.#debounceMs).unref();
+    this.#timer = setTimeout(() => void this.#look(), this.#debounceMs).unref();
   }
 
-  #look(): void {
+  async #look(): Promise<void> {
     this.#timer = null;
+    await this.#probe.waitUntilResponsive([...this.#hashes.keys()]);
+    if (this.#closed) return;
     this.#arm();
     const before = this.#hashes;
     this.#hashes = hashesOf([...before.keys()]);
@@ -124,8 +130,8 @@ function hashOf(file: string): string {
 
 /**
  * The main thread reads files synchronously, and an unresponsive file system (a dead network mount) would block it for good.
- * Before a periodic reading, this class checks on a pool thread that the files respond. A check without an answer occupies one
- * of those threads; no second one starts meanwhile.
+ * Before a reading, this class checks on a pool thread that the files respond. A check without an answer occupies one of those
+ * threads; no second one starts meanwhile.
  */
 export class FileSystemProbe {
   readonly #look: (file: string) => Promise<void>;
@@ -148,7 +154,7 @@ export class FileSystemProbe {
   }
 }
 
-async function firstByte(file: string): Promise<void> {
+export async function firstByte(file: string): Promise<void> {
   const opened = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   try {
     await opened.read(Buffer.allocUnsafe(1), 0, 1, 0);

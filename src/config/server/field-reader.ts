@@ -2,6 +2,7 @@ import { isAbsolute, resolve } from 'node:path';
 import type { ClientFormat } from '../client.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Node, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
+import type { NamedFiles } from '../document/read-source.ts';
 import type { Problems, Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
@@ -19,8 +20,8 @@ export interface ReadingContext {
   readonly folder: string;
   readonly home: string;
   readonly secrets: Set<string>;
-  /** Collects the files whose change is a change of the configuration. */
-  readonly files: Set<string>;
+  /** Reads the files that definitions name. */
+  readonly files: NamedFiles;
 }
 
 /** Typed access to the keys of one server or another map; reports failures. */

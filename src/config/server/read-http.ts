@@ -236,8 +236,7 @@ function readTls(fields: FieldReader): TlsSpec | null {
     const path = expander.expand(value, `${fields.path}.tls.${key}`);
     if (path === null) return null;
     const file = resolve(fileFolder, path);
-    files.add(file);
-    const bytes = readPem(file);
+    const bytes = readPem(file, files);
     if (isReadFailure(bytes)) {
       fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file}: ${bytes.message}`);
       return null;

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { NamedFiles } from '../document/read-source.ts';
 import { loadConfig } from '../load-config.ts';
 import { Problems, Source } from '../problem/problem.ts';
 import { readEnvFile } from './read-stdio.ts';
@@ -15,7 +16,7 @@ function read(text: string): Record<string, string> {
   writeFileSync(file, text);
   const problems = new Problems();
   const named = { source: new Source('c', ''), span: { start: 0, end: 0 }, user: 'servers.a.envFile' };
-  const values = readEnvFile(file, named, problems);
+  const values = readEnvFile(file, named, problems, new NamedFiles());
   assert.deepEqual(problems.errors, []);
   return Object.fromEntries(values!);
 }

@@ -4,7 +4,7 @@ import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { Secret } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
-import { isReadFailure, readBytes } from '../document/read-source.ts';
+import { isReadFailure, type NamedFiles } from '../document/read-source.ts';
 import type { WithDefaults } from '../document/shape.ts';
 import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
@@ -118,9 +118,8 @@ export function readEnv(fields: FieldReader): Record<string, Secret> | null {
   if (envFile !== null) {
     const path = fields.text('envFile');
     const file = path === null ? null : fields.resolvePath(path);
-    if (file !== null) files.add(file);
     const named = { source, span: envFile.node.span, user: `${fields.path}.envFile` };
-    const values = file === null ? null : readEnvFile(file, named, problems);
+    const values = file === null ? null : readEnvFile(file, named, problems, files);
     for (const [name, value] of values ?? []) set(name, value);
     good = values !== null;
   }
@@ -155,8 +154,9 @@ export function readEnvFile(
   file: string,
   named: { readonly source: Source; readonly span: TextSpan; readonly user: string },
   problems: Problems,
+  files: NamedFiles,
 ): Map<string, string> | null {
-  const bytes = readBytes(file, MAX_ENV_FILE_BYTES);
+  const bytes = files.read(file, MAX_ENV_FILE_BYTES);
   if (isReadFailure(bytes)) {
     problems.error('TL1205', named.source, named.span, `${file}: ${bytes.message} (used by ${named.user})`);
     return null;

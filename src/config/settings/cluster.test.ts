@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -111,4 +112,21 @@ test('check:H3 the scrubber knows every secret of a cluster', async () => {
   const loaded = await load(cluster);
   assert.ok(loaded.ok);
   for (const secret of [SECRET, OLD, 'pass-word-1']) assert.ok(loaded.secrets.includes(secret), secret);
+});
+
+test('check:H3 files that a cluster names are watched, and must be regular ones: a pipe would block the gateway', async () => {
+  const cluster = { nats: 'nats://127.0.0.1:4222', credentials: 'node.creds' };
+  const loaded = await load(cluster, { TRUNKLINE_CLUSTER_SECRET_FILE: join(folder, 'secret') });
+  const files = ['trunkline.json', 'secret', 'node.creds'];
+  assert.deepEqual(
+    loaded.watched,
+    files.map((file) => join(folder, file)),
+  );
+  execFileSync('mkfifo', [join(folder, 'pipe')]);
+  const refused = await load({ ...cluster, secret: SECRET, credentials: 'pipe' });
+  assert.ok(!refused.ok);
+  assert.deepEqual(
+    refused.problems.map(({ code, message }) => `${code} ${message}`),
+    [`TL1702 cluster.credentials: ${join(folder, 'pipe')}: is not a regular file`],
+  );
 });

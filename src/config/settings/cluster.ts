@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { DEFAULTS } from '../defaults.ts';
 import { child, isString, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
+import { isReadFailure, MAX_FILE_BYTES, type NamedFiles } from '../document/read-source.ts';
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import {
@@ -20,7 +20,6 @@ import { NOWHERE, type Setting } from './settings.ts';
 const SECRET_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET';
 const SECRET_FILE_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET_FILE';
 const SHORTEST_SECRET_BYTES = 32;
-const MAX_FILE_BYTES = 64 * 1024;
 const NO_KEYS: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
 
 interface ClusterReading {
@@ -30,6 +29,7 @@ interface ClusterReading {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly agents: Pick<ReadonlySet<string>, 'has'>;
   readonly problems: Problems;
+  readonly files: NamedFiles;
 }
 
 /** The cluster of a configuration; null without one. `secrets` must not appear in logs or answers. */
@@ -173,13 +173,10 @@ class ClusterReader {
   }
 
   #file(path: string, key: string): string | null {
-    try {
-      const bytes = readFileSync(resolve(this.#reading.setting?.folder ?? '.', path));
-      if (bytes.length <= MAX_FILE_BYTES) return bytes.toString();
-    } catch {
-      // Reported below.
-    }
-    this.#error('TL1702', key, `cluster.${key}: ${path} cannot be read`);
+    const file = resolve(this.#reading.setting?.folder ?? '.', path);
+    const bytes = this.#reading.files.read(file, MAX_FILE_BYTES);
+    if (!isReadFailure(bytes)) return bytes.toString();
+    this.#error('TL1702', key, `cluster.${key}: ${file}: ${bytes.message}`);
     return null;
   }
 
