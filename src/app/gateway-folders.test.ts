@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { gatewayFolder, gatewayIdentity, rememberPorts, usualPorts } from './gateway-folders.ts';
+import { gatewayFolder, gatewayIdentity, portsOf, rememberPorts, usualPorts } from './gateway-folders.ts';
 
 function user(t: TestContext) {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-folders-')));
@@ -65,6 +65,22 @@ test('the first gateway has 4270, whatever folder a command has made; others hav
   assert.equal((await usualPorts(b, env, isFree)).port, 4272);
   assert.equal((await usualPorts(b, env, async ({ port }) => port > 4275)).port, 4276);
   assert.equal((await usualPorts(folder(), env, isFree)).port, 4274);
+});
+
+test('what a full disk left without its text is written at the next start, and then stays', (t) => {
+  const { env, root, folder } = user(t);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  for (const name of ['serves.json', 'ports.json']) writeFileSync(join(root, name), '', { mode: 0o600 });
+  const first = { port: 4270, controlPort: 4271 };
+  for (const ports of [first, { port: 4272, controlPort: 4273 }]) {
+    rememberPorts(folder(), ports);
+    assert.deepEqual(portsOf(folder(), env), first);
+    assert.deepEqual(JSON.parse(readFileSync(join(root, 'serves.json'), 'utf8')), { place: null });
+  }
+  // Of a gateway that has run there and stopped.
+  writeFileSync(join(root, 'lock.db'), '', { mode: 0o600 });
+  assert.equal(folder().path, root);
+  assert.notEqual(folder('a/.mcp.json').path, root);
 });
 
 test('an old folder keeps the ports that its clients know', async (t) => {

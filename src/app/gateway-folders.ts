@@ -158,8 +158,8 @@ export function portsOf(folder: DataFolder, env: Environment): UsualPorts | null
 export function rememberPorts(folder: DataFolder, ports: UsualPorts): void {
   try {
     folder.prepare();
-    writeFileSync(folder.file(PORTS), JSON.stringify(ports), { mode: 0o600, flag: 'wx' });
+    folder.writeOnce(PORTS, ports);
   } catch {
-    // Ports are stored already, or cannot be stored.
+    // They cannot be stored.
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -48,6 +48,21 @@ test('it takes two files of 4 MiB at most, and keeps what came last', (t) => {
   const events = eventsIn(folder);
   assert.equal(events.at(-1), 'event_59');
   assert.equal(events.length, 60 - Number(events[0]!.slice('event_'.length)), 'without a hole');
+});
+
+test('a file that was removed or moved away is made anew for the next line', (t) => {
+  const folder = folderOf(t);
+  const path = join(folder, LOG_FILE);
+  const logger = Logger.silent();
+  const file = new LogFile(path, logger);
+  logger.info('first', { text: 'x'.repeat(3 * MIB) });
+  rmSync(path);
+  logger.info('second', { text: 'x'.repeat(3 * MIB) });
+  assert.deepEqual(eventsIn(folder), ['second']);
+  renameSync(path, join(folder, 'moved'));
+  logger.info('third');
+  file.close();
+  assert.deepEqual(eventsIn(folder), ['third']);
 });
 
 test('a folder that is gone ends nothing', (t) => {

@@ -42,7 +42,9 @@ export class LogFile {
     if (entry.event === 'server_stderr') return;
     try {
       const line = Buffer.from(`${this.#logger.redact(formatJson(entry))}\n`);
-      if (this.#bytes + line.length > MAX_BYTES) this.#turn();
+      // It was removed or moved away.
+      if (!existsSync(this.#path)) this.#release();
+      else if (this.#bytes + line.length > MAX_BYTES) this.#turn();
       this.#descriptor ??= this.#open();
       writeSync(this.#descriptor, line);
       this.#bytes += line.length;

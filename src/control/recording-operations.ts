@@ -94,7 +94,9 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       const recordings = [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording).sort(byStart);
       return { recordings, silent: namesOf(absent) };
     },
-    run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),
+    async run(_request, plane) {
+      return ok({ recordings: (await plane.recorder.list()).map((one) => viewAt(one, plane)) });
+    },
   }),
   operation({
     id: 'startRecording',
@@ -240,12 +242,12 @@ export function viewAt({ view }: Recording, { calls }: Pick<ControlPlane, 'calls
   return { ...view, nodes: calls.node === null ? [] : [calls.node] };
 }
 
-function withRecording<T>(
+async function withRecording<T>(
   id: string,
   { recorder }: ControlPlane,
   run: (recording: Recording) => ControlAnswer<T>,
-): ControlAnswer<T> {
-  const recording = recorder.get(id);
+): Promise<ControlAnswer<T>> {
+  const recording = await recorder.get(id);
   return recording === null ? unknown(id) : run(recording);
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +24,18 @@ test('a damaged lock is emptied, taken, and works again', () => {
     assert.equal(other.acquire(), true);
     other.release();
   }
+});
+
+test('a folder that was refused to a second gateway of the process stays locked for other processes', () => {
+  const mine = new DataFolder(path);
+  assert.equal(mine.acquire(), true);
+  assert.equal(new DataFolder(path).acquire(), false);
+  const source = new URL('./data-folder.ts', import.meta.url);
+  const program = `import { DataFolder } from '${source}'; console.log(new DataFolder(process.argv[1]).acquire())`;
+  const args = ['--input-type=module', '-e', program, path];
+  assert.equal(execFileSync(process.execPath, args, { encoding: 'utf8', stdio: 'pipe' }), 'false\n');
+  mine.release();
+  assert.equal(execFileSync(process.execPath, args, { encoding: 'utf8', stdio: 'pipe' }), 'true\n');
 });
 
 test('an unusable lock is reported with its path and the remedy', () => {

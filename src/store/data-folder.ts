@@ -160,12 +160,16 @@ export class DataFolder {
       const found = fs.lstatSync(file, { throwIfNoEntry: false });
       if (found !== undefined) this.#refuseShared(file, found, 'the file', 'chmod 600');
     }
-    if (this.#serving !== null) this.#serve(this.#serving);
+    if (this.#serving !== null) this.writeOnce('serves.json', { place: this.#serving.place });
   }
 
-  #serve({ place }: Serving): void {
+  /** Writes a file that stays as it is from then on. Throws FolderUnusable. */
+  writeOnce(name: string, value: object): void {
+    const path = this.file(name);
     try {
-      fs.writeFileSync(this.file('serves.json'), JSON.stringify({ place }), { mode: 0o600, flag: 'wx' });
+      // The disk was full when it was to be written.
+      if (fs.statSync(path, { throwIfNoEntry: false })?.size === 0) fs.rmSync(path, { force: true });
+      fs.writeFileSync(path, JSON.stringify(value), { mode: 0o600, flag: 'wx' });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw this.#failed(error);
     }
@@ -212,7 +216,8 @@ export class DataFolder {
     const file = this.file('lock.db');
     let lock: DatabaseSync | null = null;
     try {
-      fs.closeSync(fs.openSync(file, 'a', 0o600));
+      // To close any descriptor of the file would end the lock of another gateway in this process.
+      if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600));
       fs.chmodSync(file, 0o600);
       lock = new DatabaseSync(file);
       lock.exec(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);

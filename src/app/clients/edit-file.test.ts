@@ -18,6 +18,19 @@ test('a YAML file without keys keeps its comments, also if its last line has no 
   }
 });
 
+test('comments and empty lines between an entry of YAML and the next stay where the entry goes or changes', () => {
+  const between = '\n  # of the team, ends in May\n\n';
+  for (const [layout, ours, next] of [
+    [YAML, '  trunkline:\n    args:\n      - a\n    url: old # here\n', '  work:\n    url: u\n'],
+    [LIST, '  - name: trunkline\n    args:\n      - a\n    url: old # here\n', '  - name: work\n    url: u\n'],
+  ] as const) {
+    const text = `extensions:\n${ours}${between}${next}`;
+    assert.equal(withEntry(text, layout, 'trunkline', null), `extensions:\n${between}${next}`);
+    const changed = ours.replace('    args:\n      - a\n', '').replace('old # here', entry.url);
+    assert.equal(withEntry(text, layout, 'trunkline', entry), `extensions:\n${changed}${between}${next}`);
+  }
+});
+
 test('a list of servers may have an item without a value', () => {
   const text = 'extensions:\n  -\n  - name: mine\n    url: u\n';
   assert.deepEqual([entryIn(text, LIST, 'mine'), entryIn(text, LIST, 'none')], [{ url: 'u' }, undefined]);

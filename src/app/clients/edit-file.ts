@@ -233,13 +233,13 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
   const block = (isMap(node) || isSeq(node)) && node.flow !== true && items.length > 0;
   // In block style the lines of other entries stay unchanged.
   if (block && (at >= 0 || entry !== null)) {
-    const starts = items.map((item) => lineAt(text, startOf(item)));
-    const end = lineAfter(text, endOfItem(items.at(-1)));
-    if (at >= 0 && entry === null && items.length > 1) return spliced(text, starts[at]!, starts[at + 1] ?? end, '');
+    // Comments and empty lines after the entry belong to what follows. A new one comes after the last.
+    const to = lineAfter(text, endOfItem(items.at(at)));
+    const from = at < 0 ? to : lineAt(text, startOf(items[at]));
+    if (entry === null && items.length > 1) return spliced(text, from, to, '');
     if (entry !== null) {
-      const indent = /^ */.exec(text.slice(starts[0]))![0];
+      const indent = /^ */.exec(text.slice(lineAt(text, startOf(items[0]))))![0];
       const body = stringifyYaml(isList ? [{ name, ...entry }] : { [name]: entry }).replaceAll(/^(?=.)/gm, indent);
-      const [from, to] = at < 0 ? [end, end] : [starts[at]!, starts[at + 1] ?? end];
       return withFinalNewline(text.slice(0, from)) + body + text.slice(to);
     }
   }

@@ -19,7 +19,8 @@ export async function shareRecording(bus: Bus, cluster: Cluster, part: Recording
 
 /** Applies this node's part of the recordings of other nodes, from now on. */
 export function serveRecordings(bus: Bus, recorder: Recorder): void {
-  bus.serve(NAME, (serving) => {
-    serving.answer(Buffer.from(recorder.applyPart(JSON.parse(serving.payload.toString()) as RecordingPart) ?? ''));
+  bus.serve(NAME, async (serving) => {
+    const part = JSON.parse(serving.payload.toString()) as RecordingPart;
+    serving.answer(Buffer.from((await recorder.applyPart(part)) ?? ''));
   });
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { clientApps } from '../../app/clients/clients.ts';
+import type { Terminal } from '../command-input.ts';
 import { runProgram } from '../program.ts';
 
 /** A user without a terminal; the gateway of the current folder does not run and has the port that `port` sets. */
@@ -27,7 +28,7 @@ function user(t: TestContext, before: Readonly<Record<string, string>>) {
     port(port: number) {
       writeFileSync(join(home, 'project/trunkline.json'), JSON.stringify({ mcpServers: {}, listen: { port } }));
     },
-    async run(words: string): Promise<string> {
+    async run(words: string, ask: Terminal['ask'] = null): Promise<string> {
       let out = '';
       const write = (text: string): void => {
         out += text;
@@ -36,7 +37,7 @@ function user(t: TestContext, before: Readonly<Record<string, string>>) {
         env: { HOME: home, XDG_STATE_HOME: join(home, 'state') },
         cwd: join(home, 'project'),
         version: '1.2.3',
-        ask: null,
+        ask,
       };
       await runProgram(words.split(' '), { out: write, err: write, ...terminal });
       return out;
@@ -63,6 +64,26 @@ test('unlink does not bring back an entry of an earlier link, where the client w
     assert.doesNotMatch(text(client), /499\d|tl/, client);
     assert.match(text(client), /later\n/);
   }
+});
+
+test('what a client writes while the user is asked stays, and nothing else is written', async (t) => {
+  const { run, text, fileOf, records } = user(t, { cursor: BEFORE.cursor });
+  const written = (later: string) => async (): Promise<string> => {
+    writeFileSync(fileOf('cursor'), later);
+    return 'y';
+  };
+  const changed = / failed .*it was changed meanwhile, and nothing was written; try again/;
+  const first = `// first\n${BEFORE.cursor}`;
+  assert.match(await run('link cursor', written(first)), changed);
+  assert.equal(text('cursor'), first);
+  assert.equal(existsSync(join(records, 'cursor.json')), false);
+  assert.match(await run('link cursor', async () => 'y'), / linked /);
+  const second = `// second\n${text('cursor')}`;
+  writeFileSync(fileOf('cursor'), `${text('cursor')}\n`);
+  assert.match(await run('unlink cursor', written(second)), changed);
+  assert.equal(text('cursor'), second);
+  assert.match(await run('unlink cursor', async () => 'y'), / unlinked /);
+  assert.equal(text('cursor'), `// second\n${first}`);
 });
 
 test('each of two names is unlinked alone, in any order, and the last makes the file what it was', async (t) => {

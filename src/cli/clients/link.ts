@@ -42,6 +42,8 @@ export interface LinkInput extends CommandInput {
 }
 
 type Done = 'linked' | 'unlinked' | 'nothing to change' | 'left as it is' | 'failed';
+/** A client writes its file while the user is asked. */
+const CHANGED = 'it was changed meanwhile, and nothing was written; try again';
 
 /** `trunkline link <client>…|--all`: adds the gateway to the files of clients as a server, after showing each change. */
 export async function link(input: LinkInput): Promise<ExitCode> {
@@ -73,6 +75,7 @@ export async function link(input: LinkInput): Promise<ExitCode> {
       ];
     }
     if (!(await confirmChange(input, file, text, after, endpoint.key))) return ['left as it is', file];
+    if (textOf(bytesOf(file)) !== text) return ['failed', file, CHANGED];
     links.write(client, file, before, after, { name, url: endpoint.url });
     return ['linked', file];
   });
@@ -97,6 +100,7 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
     const after = withEntry(text, client, name, null);
     const unchanged = links.isUnchanged(client.id, name);
     if (!unchanged && !(await confirmChange(input, file, text, after, null))) return ['left as it is', file];
+    if (textOf(bytesOf(file)) !== text) return ['failed', file, CHANGED];
     links.remove(client.id, name, file, after);
     return ['unlinked', file];
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -27,6 +27,13 @@ test('a file that cannot be written leaves no record of a link', (t) => {
   const { links, bad } = place(t);
   assert.throws(() => links.write(CURSOR, bad, null, '{}', AS), { code: /^(?:ENOTDIR|EEXIST)$/ });
   assert.equal(links.get('cursor'), null);
+});
+
+test('a file that cannot be replaced leaves no copy of what was to be written, which may hold a key', (t) => {
+  const { links, file, home } = place(t);
+  mkdirSync(file);
+  assert.throws(() => links.write(CURSOR, file, null, '{}', AS), { code: 'EISDIR' });
+  assert.deepEqual(readdirSync(home).sort(), ['data', 'mcp.json', 'no-folder']);
 });
 
 test('a file that cannot be written leaves the earlier record, which restores the file', (t) => {

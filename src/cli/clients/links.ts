@@ -136,8 +136,13 @@ export function replaceFile(file: string, bytes: Buffer): void {
   const target = existsSync(file) ? realpathSync(file) : file;
   mkdirSync(dirname(target), { recursive: true });
   const scratch = `${target}.trunkline-${process.pid}`;
-  writeFileSync(scratch, bytes, { mode: existsSync(target) ? statSync(target).mode & 0o777 : 0o600 });
-  renameSync(scratch, target);
+  try {
+    writeFileSync(scratch, bytes, { mode: existsSync(target) ? statSync(target).mode & 0o777 : 0o600 });
+    renameSync(scratch, target);
+  } catch (error) {
+    rmSync(scratch, { force: true });
+    throw error;
+  }
 }
 
 function digestOf(bytes: Buffer): string {

@@ -40,7 +40,9 @@ interface RecorderDeps {
 export class Recorder implements WireTap {
   readonly wires: Wires = { tap: null };
   readonly #deps: RecorderDeps;
-  #recordings: Map<string, Recording> | null = null;
+  readonly #recordings = new Map<string, Recording>();
+  /** Resolves when the recordings of earlier processes are loaded; null before the first use. */
+  #loaded: Promise<void> | null = null;
   #active: readonly Recording[] = [];
 
   constructor(deps: RecorderDeps) {
@@ -48,8 +50,9 @@ export class Recorder implements WireTap {
   }
 
   /** Oldest first. */
-  list(): readonly Recording[] {
-    return [...this.#known().values()].sort((a, b) => byStart(a.head, b.head));
+  async list(): Promise<readonly Recording[]> {
+    const known = await this.#known();
+    return [...known.values()].sort((a, b) => byStart(a.head, b.head));
   }
 
   /** Recordings that have not stopped, oldest first. */
@@ -57,8 +60,8 @@ export class Recorder implements WireTap {
     return this.#active;
   }
 
-  get(id: string): Recording | null {
-    return this.#known().get(id) ?? null;
+  async get(id: string): Promise<Recording | null> {
+    return (await this.#known()).get(id) ?? null;
   }
 
   /**
@@ -67,6 +70,7 @@ export class Recorder implements WireTap {
    */
   async start(target: RecordingTarget, limits: RecordingLimits, sessionId: string | null): Promise<Recording | null> {
     const { clock, random } = this.#deps;
+    await this.#known();
     const head = { id: random.hex(4), startedAt: new Date(clock.wall()).toISOString(), ...target, ...limits };
     const recording = this.#begin(head, sessionId === null ? [] : [sessionId]);
     if (recording !== null) await this.#share(recording);
@@ -74,12 +78,12 @@ export class Recorder implements WireTap {
   }
 
   /** Starts, extends or stops this node's part of another node's recording; a returned text says why it cannot. */
-  applyPart({ head, sessions, stopped }: RecordingPart): string | null {
-    const known = this.get(head.id);
+  async applyPart({ head, sessions, stopped }: RecordingPart): Promise<string | null> {
+    const known = (await this.#known()).get(head.id);
     if (stopped !== null) {
       known?.stop(stopped);
       this.#updateActive();
-    } else if (known !== null) known.addSessions(sessions);
+    } else if (known !== undefined) known.addSessions(sessions);
     else if (this.#begin(head, sessions) === null) return `this node has ${MAX_RECORDINGS} recordings`;
     return null;
   }
@@ -93,7 +97,7 @@ export class Recorder implements WireTap {
 
   delete(recording: Recording): void {
     recording.delete();
-    this.#known().delete(recording.head.id);
+    this.#recordings.delete(recording.head.id);
     this.#updateActive();
   }
 
@@ -155,14 +159,14 @@ export class Recorder implements WireTap {
     }
   }
 
-  /** Null at the maximum number of recordings. Throws if the file cannot be written. */
+  /** Called when all are loaded. Null at the maximum number of recordings. Throws if the file cannot be written. */
   #begin(head: RecordingHead, sessions: readonly string[]): Recording | null {
     const { folder } = this.#deps;
-    if (this.#known().size >= MAX_RECORDINGS) return null;
+    if (this.#recordings.size >= MAX_RECORDINGS) return null;
     if (folder !== null) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const recording = Recording.begin(head, folder === null ? null : join(folder, `${head.id}.jsonl`));
     recording.addSessions(sessions);
-    this.#known().set(head.id, recording);
+    this.#recordings.set(head.id, recording);
     this.#active = [...this.#active, recording];
     this.#updateActive();
     return recording;
@@ -208,14 +212,18 @@ export class Recorder implements WireTap {
   }
 
   /** All recordings; the first call loads those of earlier processes. */
-  #known(): Map<string, Recording> {
-    if (this.#recordings !== null) return this.#recordings;
-    this.#recordings = new Map();
+  async #known(): Promise<ReadonlyMap<string, Recording>> {
+    this.#loaded ??= this.#load();
+    await this.#loaded;
+    return this.#recordings;
+  }
+
+  /** Reads one file after the other, so that calls are answered in between. */
+  async #load(): Promise<void> {
     for (const name of this.#files()) {
-      const recording = Recording.load(join(this.#deps.folder!, name));
+      const recording = await Recording.load(join(this.#deps.folder!, name));
       if (recording !== null) this.#recordings.set(recording.head.id, recording);
     }
-    return this.#recordings;
   }
 
   #files(): readonly string[] {

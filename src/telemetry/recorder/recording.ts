@@ -1,4 +1,5 @@
 import { appendFileSync, readFileSync, rmSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import type { RecordingLimits, RecordingTarget, RecordingView } from '../../model/recordings.ts';
 import type { WireSide } from '../../model/wire-tap.ts';
 import { sessionLabel } from '../session-label.ts';
@@ -56,16 +57,16 @@ export class Recording {
   }
 
   /** Loads a recording of an earlier process; null if the file is not a recording. */
-  static load(file: string): Recording | null {
+  static async load(file: string): Promise<Recording | null> {
     try {
-      const [first = '', ...lines] = completeLines(file);
+      const [first = '', ...lines] = completeLines(await readFile(file, 'utf8'));
       const { recording, ...head } = JSON.parse(first) as RecordingHead & { recording: unknown };
       if (recording !== 1) return null;
       const loaded = new Recording(head, file);
       loaded.#reason = 'the gateway ended';
       loaded.#bytes = Buffer.byteLength(first) + 1;
       for (const line of lines) {
-        const { seq, session, server, stopped } = JSON.parse(line) as Readonly<Record<string, string | undefined>>;
+        const { seq, session, server, stopped } = membersOf(line);
         if (seq !== undefined) loaded.#entries++;
         if (session != null) loaded.sessions.set(session, session);
         if (server != null) loaded.#servers.add(server);
@@ -100,7 +101,7 @@ export class Recording {
 
   /** The whole recording as text. */
   get jsonl(): string {
-    const lines = this.#file === null ? this.#lines : completeLines(this.#file);
+    const lines = this.#file === null ? this.#lines : completeLines(readFileSync(this.#file, 'utf8'));
     return lines.map((line) => `${line}\n`).join('');
   }
 
@@ -151,6 +152,12 @@ export class Recording {
 }
 
 /** Leaves out the incomplete last line of a killed process. */
-function completeLines(file: string): string[] {
-  return readFileSync(file, 'utf8').split('\n').slice(0, -1);
+function completeLines(text: string): string[] {
+  return text.split('\n').slice(0, -1);
+}
+
+/** The members of a line; without the message, which is the last member of an entry and may be large. */
+function membersOf(line: string): Readonly<Record<string, string | undefined>> {
+  const end = line.startsWith('{"seq":') ? line.indexOf(',"message":') : -1;
+  return JSON.parse(end < 0 ? line : `${line.slice(0, end)}}`);
 }
