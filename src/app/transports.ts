@@ -58,7 +58,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
       case 'memory': {
         const factory = deps.memoryServers.get(spec.key);
         if (factory === undefined) throw new Error(`no in-process server under the key ${JSON.stringify(spec.key)}`);
-        return new MemoryTransport(server.name, factory);
+        return new MemoryTransport(server.name, factory, ofProcess.logger);
       }
       default: {
         // All connections of a server share one socket pool: thousands of sessions need as many sockets as concurrent calls.

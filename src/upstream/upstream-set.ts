@@ -194,9 +194,9 @@ export class UpstreamSet implements Upstreams {
   async restart(server: string): Promise<void> {
     const upstream = this.#upstreams.get(server);
     if (upstream === undefined) throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
-    if (upstream.server.enabled) return upstream.restart();
-    const text = `${server} is suspended or disabled and was not restarted; resume or enable it first`;
-    throw new GatewayError('NOT_SENT', text, { server, retryable: false });
+    if (upstream.server.enabled && this.#closing === null) return upstream.restart();
+    const why = this.#closing !== null ? 'the gateway stops' : 'it is suspended or disabled; resume or enable it first';
+    throw new GatewayError('NOT_SENT', `${server} was not restarted: ${why}`, { server, retryable: false });
   }
 
   /** Restarts this owner's upstreams: those that wait for credentials, or all that run if the credential is gone. */
@@ -269,8 +269,8 @@ export class UpstreamSet implements Upstreams {
 
   async #close(reason: CloseReason): Promise<void> {
     this.#stopSweeping();
-    const ended = [...this.#upstreams.values(), ...this.#replacements].map((upstream) => upstream.close(reason));
-    await Promise.allSettled([...ended, ...this.#leaving.values()]);
+    const all = [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#replacements];
+    await Promise.allSettled([...all.map((upstream) => upstream.close(reason)), ...this.#leaving.values()]);
     this.#stopCatching?.();
   }
 

@@ -33,6 +33,7 @@ interface Made {
     readonly template: {
       readonly metadata: { readonly labels: object };
       readonly spec: {
+        readonly shareProcessNamespace?: boolean;
         readonly containers: readonly [Container];
         readonly volumes: readonly { readonly name: string }[];
         readonly securityContext: { readonly runAsNonRoot: boolean };
@@ -128,6 +129,8 @@ test('three nodes, NATS with three copies, PostgreSQL; no pod as root, no root t
     assert.ok(port === undefined || container.ports.some(({ name }) => name === port), port);
     assert.deepEqual(spec.selector, { matchLabels: spec.template.metadata.labels });
   }
+  const pod = named(rendered!, 'StatefulSet', 'demo-trunkline').spec.template.spec;
+  assert.equal(pod.shareProcessNamespace, true, 'process 1 reaps what servers leave behind');
   await checkConfig(t, rendered!);
   const conf = join(mkdtempSync(join(tmpdir(), 'trunkline-helm-')), 'nats.conf');
   t.after(() => rmSync(join(conf, '..'), { recursive: true, force: true }));

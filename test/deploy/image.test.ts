@@ -11,6 +11,11 @@ import { runProgram } from '../support/run-program.ts';
 
 const DEPLOY = resolve(import.meta.dirname, '../../deploy');
 const WAIT_MS = 60_000;
+const REAPED_MS = 10_000;
+/** The number of processes that have ended and that no parent has waited for. */
+const ZOMBIES = `fs.readdirSync('/proc').filter((pid) => {
+  try { return fs.readFileSync('/proc/' + pid + '/stat', 'latin1').includes(') Z ') } catch { return false }
+}).length`;
 const BASE = 'node-for-tests:1';
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 const work = mkdtempSync(join(tmpdir(), 'trunkline-image-'));
@@ -21,6 +26,7 @@ let engine: DockerEngine;
 interface Service {
   readonly image: string;
   readonly user: string;
+  readonly init: boolean;
   readonly read_only: boolean;
   readonly cap_drop: readonly string[];
   readonly security_opt: readonly string[];
@@ -92,12 +98,13 @@ after(async () => {
 
 /** As compose starts it, in no network. */
 function runArguments(name: string, user: string, config: string): string[] {
-  const { read_only, cap_drop, security_opt, tmpfs, volumes, environment, image, ...rest } = service;
+  const { init, read_only, cap_drop, security_opt, tmpfs, volumes, environment, image, ...rest } = service;
   assert.deepEqual(Object.keys(rest).sort(), ['ports', 'restart', 'stop_grace_period', 'user'], 'followed as well?');
   const [data, file] = volumes.map((volume) => volume.split(':'));
   assert.ok(data![0]! in compose.volumes);
   return [
     ...['run', '-d', '--health-interval', '1s', '--name', name, '--network', 'none', '--user', user],
+    ...(init ? ['--init'] : []),
     ...(read_only ? ['--read-only'] : []),
     ...cap_drop.flatMap((capability) => ['--cap-drop', capability]),
     ...security_opt.flatMap((option) => ['--security-opt', option]),
@@ -133,6 +140,10 @@ for (const user of [service.user, '12345:12345']) {
     const write = 'try { fs.writeFileSync("/x", ""); console.log("written") } catch ({ code }) { console.log(code) }';
     assert.equal(await docker('exec', name, 'node', '-e', write), 'EROFS');
     assert.equal(await docker('exec', name, 'trunkline', 'call', 'own.whoami'), uid);
+    // It does not return before the process that it leaves behind has ended.
+    await docker('exec', name, 'sh', '-c', 'node -e "setTimeout(() => {}, 200)" &');
+    for (const end = performance.now() + REAPED_MS; (await docker('exec', name, 'node', '-p', ZOMBIES)) !== '0'; )
+      assert.ok(performance.now() < end, 'process 1 leaves processes that have ended');
     const refused = `fetch('http://127.0.0.1:4270/mcp', { method: 'POST' }).then(({ status }) => console.log(status))`;
     assert.equal(await docker('exec', name, 'node', '-e', refused), '401');
     await docker('stop', '-t', Number.parseInt(service.stop_grace_period, 10).toString(), name);

@@ -44,6 +44,8 @@ export class FakeDocker implements TestEngine {
   readonly #containers = new Map<string, FakeContainer>();
   /** Statuses of the requests that it refuses, by method and path, as in `DELETE /containers/ID`. */
   readonly refuses = new Map<string, number>();
+  /** What it waits for before it handles the requests that have come, by method and path. */
+  readonly holds = new Map<string, () => Promise<unknown>>();
   /** Open requests for the exit of a container. */
   waits = 0;
 
@@ -98,6 +100,8 @@ export class FakeDocker implements TestEngine {
     const { pathname, searchParams } = new URL(request.url!, 'http://docker');
     const route = `${request.method} ${pathname.replace(/^(\/containers\/)(?!json|create)[^/]+/, '$1ID')}`;
     const id = decodeURIComponent(pathname.split('/')[2] ?? '');
+    const config = route === 'POST /containers/create' ? ((await json(request)) as Create) : null;
+    await this.holds.get(route)?.();
     const refused = this.refuses.get(route);
     if (refused !== undefined) throw new Refusal(refused, 'refused by the test');
     switch (route) {
@@ -106,10 +110,10 @@ export class FakeDocker implements TestEngine {
         const found = [...this.#containers.values()].filter(({ config: { Labels } }) =>
           label.every((wanted) => Object.entries(Labels).some(([key, value]) => wanted === `${key}=${value}`)),
         );
-        return { status: 200, body: found.map((c) => ({ Id: c.id, Labels: c.config.Labels })) };
+        return { status: 200, body: found.map((c) => ({ Id: c.id, Names: [`/${c.name}`], Labels: c.config.Labels })) };
       }
       case 'POST /containers/create':
-        return { status: 201, body: { Id: this.#create((await json(request)) as Create), Warnings: [] } };
+        return { status: 201, body: { Id: this.#create(config!, searchParams.get('name')!), Warnings: [] } };
       case 'GET /containers/ID/json': {
         const { id: Id, config, running } = this.#find(id);
         const State = { Running: running, Status: running ? 'running' : 'exited' };
@@ -134,12 +138,14 @@ export class FakeDocker implements TestEngine {
     }
   }
 
-  #create(config: Create): string {
+  #create(config: Create, name: string): string {
+    if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]+$/.test(name)) throw new Refusal(400, `Invalid container name (${name})`);
+    if (this.#containers.values().some((other) => other.name === name)) throw new Refusal(409, `${name} is in use`);
     if (config.Image !== IMAGE) throw new Refusal(404, `No such image: ${config.Image}`);
     if ([...(config.Entrypoint ?? []), ...(config.Cmd ?? [])].length === 0)
       throw new Refusal(400, 'No command specified');
     const id = randomBytes(32).toString('hex');
-    this.#containers.set(id, new FakeContainer(id, config, () => this.#containers.delete(id)));
+    this.#containers.set(id, new FakeContainer(id, name, config, () => this.#containers.delete(id)));
     return id;
   }
 
@@ -164,6 +170,7 @@ export class FakeDocker implements TestEngine {
 
 class FakeContainer {
   readonly id: string;
+  readonly name: string;
   readonly config: Create;
   readonly exited = Promise.withResolvers<number>();
   readonly removed = Promise.withResolvers<number>();
@@ -171,8 +178,9 @@ class FakeContainer {
   readonly #forget: () => void;
   #child: ChildProcess | null = null;
 
-  constructor(id: string, config: Create, forget: () => void) {
+  constructor(id: string, name: string, config: Create, forget: () => void) {
     this.id = id;
+    this.name = name;
     this.config = config;
     this.#forget = forget;
   }

@@ -195,7 +195,7 @@ export interface Gateway extends AsyncDisposable {
   setTimeout(name: string, seconds: number): Promise<void>;
   /**
    * Stops and starts a server at every node that runs it; resolves with its status when it is up or has failed. Rejects with
-   * GatewayError if it is suspended or disabled, or if a node could not restart it; the other nodes have.
+   * GatewayError if it is suspended or disabled, if this gateway stops, or if a node could not restart it; the other nodes have.
    */
   restart(name: string): Promise<GatewayServerStatus>;
 

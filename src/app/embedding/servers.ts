@@ -263,6 +263,7 @@ export class Servers {
   }
 
   async restart(name: string): Promise<GatewayServerStatus> {
+    this.refuseClosed();
     if (this.client(name) === null) throw unknown(name);
     await this.#deps.app.components.allUpstreams.restart(name);
     return this.#started(name);

@@ -46,9 +46,11 @@ test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no h
   assert.equal(pids.length, 3);
   for (const pid of pids) assert.equal(process.kill(pid, 0), true);
   assert.notDeepEqual(handles(), before);
-  await Promise.all([gateway.close(), gateway.close()]);
+  const refused = () => assert.rejects(gateway.restart('willing'), { code: 'INVALID_REQUEST' });
+  await Promise.all([gateway.close(), gateway.close(), refused()]);
   for (const pid of pids) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
   await gateway.close();
+  await refused();
   // The reaper, a process of its own, ends by itself once its input has ended.
   while (!isDeepStrictEqual(handles(), before)) await pause(10);
 });

@@ -12,6 +12,9 @@ import { DockerTransport } from '../transport/docker-transport.ts';
 import { ContainerHost } from './container.ts';
 
 const REMOVAL = 'DELETE /containers/ID';
+const CREATION = 'POST /containers/create';
+/** The timeout of most requests where a test waits for it. */
+const TIMEOUT_MS = 1_000;
 const SPEC: DockerSpec = {
   type: 'docker',
   target: {
@@ -32,8 +35,8 @@ const SPEC: DockerSpec = {
   engine: null,
 };
 
-/** A gateway process with one server in a container. */
-function gateway(engine: FakeDocker, run: string, target = SPEC.target) {
+/** A gateway process with one server in a container; `next` makes the transport of the next start. */
+function gateway(engine: FakeDocker, run: string, target = SPEC.target, timeoutMs = 10_000) {
   const swept: number[] = [];
   const left: string[] = [];
   const logger = new RecordingLog();
@@ -43,17 +46,19 @@ function gateway(engine: FakeDocker, run: string, target = SPEC.target) {
     environment: { DOCKER_HOST: `unix://${engine.socket}` },
     onOrphansRemoved: (count) => swept.push(count),
     onRemovalFailed: (id, reason) => left.push(`${id} ${reason}`),
+    timeoutMs,
   });
-  const transport = new DockerTransport({
-    server: 'fake',
-    spec: { ...SPEC, target },
-    maxMessageBytes: 1 << 20,
-    host,
-    logger,
-    clock: systemClock,
-    ladder: FAST_LADDER.reasons,
-  });
-  return { swept, left, logger, transport };
+  const next = (): DockerTransport =>
+    new DockerTransport({
+      server: 'fake',
+      spec: { ...SPEC, target },
+      maxMessageBytes: 1 << 20,
+      host,
+      logger,
+      clock: systemClock,
+      ladder: FAST_LADDER.reasons,
+    });
+  return { swept, left, logger, transport: next(), next };
 }
 
 test('S2.8 a container that the engine does not remove is logged; one that is gone or being removed is not', async () => {
@@ -118,4 +123,55 @@ test('S2.8 a gateway that leaves an attached container ends its request for the 
   while (engine.waits > 1) await setTimeout(5);
   assert.deepEqual(await engine.containers(), [container]);
   await owner.close('interrupt');
+});
+
+test('S2.8 fault:F31 an engine that hangs holds up no stop; what it did not remove goes before the next container starts', {
+  timeout: 20_000,
+}, async () => {
+  await using engine = await FakeDocker.start();
+  const { transport, logger, swept, next } = gateway(engine, 'one', SPEC.target, TIMEOUT_MS);
+  await transport.open(new RecordingReceiver());
+  const [container] = await engine.containers();
+  const hangs = (): Promise<never> => new Promise(() => {});
+  for (const route of ['POST /containers/ID/stop', REMOVAL]) engine.holds.set(route, hangs);
+  await transport.close('remove');
+  const [logged] = logger.of('container_left');
+  assert.match(String(logged?.['reason']), /no container engine answers/);
+  while (engine.waits > 0) await setTimeout(5);
+  assert.deepEqual(await engine.containers(), [container]);
+  engine.holds.clear();
+  const [another, beside] = [next(), next()];
+  await another.open(new RecordingReceiver());
+  await beside.open(new RecordingReceiver());
+  const containers = await engine.containers();
+  assert.deepEqual([swept, containers.length, containers.includes(container!)], [[1], 2, false]);
+  for (const one of [another, beside]) await one.close('interrupt');
+});
+
+test('S2.8 a start waits for an engine that makes its container slowly, and one that comes after the start is removed later', {
+  timeout: 20_000,
+}, async () => {
+  await using engine = await FakeDocker.start();
+  const { transport, swept, next } = gateway(engine, 'one', SPEC.target, TIMEOUT_MS);
+  engine.holds.set(CREATION, () => setTimeout(TIMEOUT_MS + 500));
+  await transport.open(new RecordingReceiver());
+  await transport.close('interrupt');
+  const { promise: asked, resolve: come } = Promise.withResolvers<void>();
+  const { promise: made, resolve: make } = Promise.withResolvers<void>();
+  engine.holds.set(CREATION, () => {
+    come();
+    return made;
+  });
+  const stopped = next();
+  const opened = assert.rejects(stopped.open(new RecordingReceiver()), { outcome: 'NOT_SENT' });
+  await asked;
+  await stopped.close('remove');
+  await opened;
+  make();
+  while ((await engine.containers()).length === 0) await setTimeout(5);
+  engine.holds.clear();
+  const another = next();
+  await another.open(new RecordingReceiver());
+  assert.deepEqual([swept, (await engine.containers()).length], [[1], 1]);
+  await another.close('interrupt');
 });

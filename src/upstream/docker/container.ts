@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { revealed } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import { messageOf } from '../../model/thrown.ts';
-import { Engine, EngineError } from './engine.ts';
+import { Engine, EngineError, type EngineLimits } from './engine.ts';
 
 /** Labels of every container that the gateway starts: its server, its data folder, and the gateway process that started it. */
 const SERVER_LABEL = 'trunkline.server';
@@ -16,6 +17,8 @@ const UNDER_WAY = 409;
 export interface AttachedContainer {
   readonly engine: Engine;
   readonly id: string;
+  /** The name that the gateway gave it; null for one of the user. */
+  readonly name: string | null;
   readonly stream: Duplex;
   /** The stream is raw output instead of frames. */
   readonly tty: boolean;
@@ -40,23 +43,27 @@ async function attachContainer(engine: Engine, container: string, left: AbortSig
   }
   const id = found.Id ?? container;
   const stream = await attach(engine, id);
-  return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running', left) };
+  const exited = exitOf(engine, id, 'not-running', left);
+  return { engine, id, name: null, stream, tty: found.Config.Tty === true, exited };
 }
 
 /** Runs an image as `docker run -i --rm --init` does, attached before its first output. After a failure it removes the container. */
 async function runImage(
   engine: Engine,
+  name: string,
   spec: DockerSpec,
   image: ImageSpec,
   labels: Readonly<Record<string, string>>,
+  left: AbortSignal,
 ): Promise<AttachedContainer> {
-  const id = await create(engine, spec, image, labels);
+  const limits = { timeoutMs: START_MS, until: left };
+  const id = await create(engine, name, spec, image, labels, limits);
   let stream: Duplex | null = null;
   try {
     stream = await attach(engine, id);
-    const exited = exitOf(engine, id, 'next-exit', true);
-    await engine.call('POST', `/containers/${id}/start`);
-    return { engine, id, stream, tty: false, exited };
+    const exited = exitOf(engine, id, 'next-exit', left);
+    await engine.call('POST', `/containers/${id}/start`, undefined, limits);
+    return { engine, id, name, stream, tty: false, exited };
   } catch (error) {
     stream?.destroy();
     await removeContainer({ engine, id }).catch((cause) => {
@@ -71,12 +78,13 @@ type ContainerId = Pick<AttachedContainer, 'engine' | 'id'>;
 
 /** SIGTERM, SIGKILL after `terminateMs`. Resolves also if the engine fails; the removal that follows reports it. */
 export async function stopContainer({ engine, id }: ContainerId, terminateMs: number): Promise<void> {
-  const path = `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`;
-  await engine.call('POST', path, undefined, true).catch(() => {});
+  const seconds = Math.ceil(terminateMs / 1000);
+  const timeoutMs = seconds * 1000 + engine.timeoutMs;
+  await engine.call('POST', `/containers/${id}/stop?t=${seconds}`, undefined, { timeoutMs }).catch(() => {});
 }
 
 /** Removes the container, or waits for a removal that is in progress. Rejects with EngineError. */
-export async function removeContainer({ engine, id }: ContainerId): Promise<void> {
+async function removeContainer({ engine, id }: ContainerId): Promise<void> {
   try {
     await engine.call('DELETE', `/containers/${id}?force=true&v=true`);
   } catch (error) {
@@ -87,9 +95,11 @@ export async function removeContainer({ engine, id }: ContainerId): Promise<void
 
 async function create(
   engine: Engine,
+  name: string,
   spec: DockerSpec,
   image: ImageSpec,
   labels: Readonly<Record<string, string>>,
+  limits: EngineLimits,
 ): Promise<string> {
   const { memoryBytes, cpus, pids } = image.limits;
   const body = {
@@ -121,7 +131,7 @@ async function create(
     },
   };
   try {
-    const answer = await engine.call('POST', '/containers/create', body);
+    const answer = await engine.call('POST', `/containers/create?name=${name}`, body, limits);
     const { Id } = (answer ?? {}) as { readonly Id?: unknown };
     if (typeof Id !== 'string' || !/^[0-9a-f]+$/i.test(Id)) throw new Error('the engine made no container');
     return Id;
@@ -140,10 +150,11 @@ async function exitOf(
   engine: Engine,
   id: string,
   condition: 'next-exit' | 'not-running',
-  patient: true | AbortSignal,
+  until: AbortSignal,
 ): Promise<number | null> {
   try {
-    const body = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, patient);
+    const path = `/containers/${id}/wait?condition=${condition}`;
+    const body = await engine.call('POST', path, undefined, { timeoutMs: 0, until });
     const { StatusCode } = (body ?? {}) as { readonly StatusCode?: unknown };
     return typeof StatusCode === 'number' ? StatusCode : null;
   } catch {
@@ -159,36 +170,50 @@ function throwUnlessGone(error: unknown): void {
   if (!hasStatus(error, NOT_THERE)) throw error;
 }
 
+/** A container in the engine's list; names begin with a slash. */
+interface ListedContainer {
+  readonly Id?: string;
+  readonly Names?: readonly string[];
+  readonly Labels?: Readonly<Record<string, string>>;
+}
+
 interface ContainerHostDeps {
   /** Label value of the containers of this data folder. */
   readonly owner: string;
   /** Unique id of this gateway process. */
   readonly run: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Called with the number of containers of a killed gateway that were removed. */
+  /** Called with the number of containers that a killed gateway, or a failed removal, left and that were removed. */
   readonly onOrphansRemoved: (count: number) => void;
   /** Called for each of them that the engine failed to remove. */
   readonly onRemovalFailed: (id: string, reason: string) => void;
+  /** Timeout of most requests to an engine. */
+  readonly timeoutMs?: number;
 }
 
-/** Timeout of engine requests, except for those that wait until a container ends. */
 const ENGINE_TIMEOUT_MS = 10_000;
+/** For requests that start a container: an engine may copy its image. The limit of the server's start ends them sooner. */
+const START_MS = 5 * 60_000;
 
 /**
  * The container engines of this gateway. On the first use of an engine, containers that a killed gateway of the same data
- * folder left there are removed, if the engine can. Only one gateway at a time uses the folder.
+ * folder left there are removed, if the engine can. Only one gateway at a time uses the folder. Before each start of a
+ * container, those that this gateway made and does not use are removed: the engine did not answer when it made them, or failed
+ * to remove them.
  */
 export class ContainerHost {
   readonly #deps: ContainerHostDeps;
   readonly #engines = new Map<string, Promise<Engine>>();
+  /** Names of the containers that it uses or makes. */
+  readonly #used = new Set<string>();
 
   constructor(deps: ContainerHostDeps) {
     this.#deps = deps;
   }
 
   /**
-   * Runs or attaches to the container of the definition; `left` ends the wait for the exit of an attached one. Rejects with Error,
-   * with a readable message; the next call retries.
+   * Runs or attaches to the container of the definition; `left` ends the start, and later the wait for the exit. Rejects with
+   * Error, with a readable message; the next call retries.
    */
   async open(server: string, spec: DockerSpec, left: AbortSignal): Promise<AttachedContainer> {
     const { target } = spec;
@@ -202,23 +227,42 @@ export class ContainerHost {
     const engine = await begun;
     if ('container' in target) return attachContainer(engine, target.container, left);
     const { owner, run } = this.#deps;
-    return runImage(engine, spec, target.image, {
-      [SERVER_LABEL]: server,
-      [OWNER_LABEL]: owner,
-      [RUN_LABEL]: run,
-    });
+    await this.#sweep(engine, (of, names) => of === run && !names.some((name) => this.#used.has(name)));
+    left.throwIfAborted();
+    const name = `trunkline-${randomUUID()}`;
+    const labels = { [SERVER_LABEL]: server, [OWNER_LABEL]: owner, [RUN_LABEL]: run };
+    this.#used.add(name);
+    try {
+      return await runImage(engine, name, spec, target.image, labels, left);
+    } catch (error) {
+      this.#used.delete(name);
+      throw error;
+    }
+  }
+
+  /** Removes a container that `open` ran. Rejects with EngineError; a later `open` then tries again. */
+  async remove(container: AttachedContainer): Promise<void> {
+    await removeContainer(container).finally(() => this.#used.delete(container.name!));
   }
 
   /** Opens the engine and removes containers of the same owner that another process started: it was killed before it could. */
   async #begin(written: string | null): Promise<Engine> {
-    const { owner, run, environment, onOrphansRemoved, onRemovalFailed } = this.#deps;
-    const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);
+    const { run, environment, timeoutMs = ENGINE_TIMEOUT_MS } = this.#deps;
+    const engine = new Engine(written, environment, timeoutMs);
+    await this.#sweep(engine, (of) => of !== run);
+    return engine;
+  }
+
+  /** Removes the containers of this owner that are left, by the gateway process that started them and their names. */
+  async #sweep(engine: Engine, isLeft: (run: string | undefined, names: readonly string[]) => boolean): Promise<void> {
+    const { owner, onOrphansRemoved, onRemovalFailed } = this.#deps;
     const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
     const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
-    const found: { readonly Id?: string; readonly Labels?: Record<string, string> }[] = Array.isArray(body) ? body : [];
-    const orphans = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
+    const found: readonly ListedContainer[] = Array.isArray(body) ? body : [];
     let count = 0;
-    const remove = async (id: string): Promise<void> => {
+    const remove = async ({ Id: id, Labels, Names = [] }: ListedContainer): Promise<void> => {
+      const names = Names.map((name) => name.replace(/^\//, ''));
+      if (id === undefined || !isLeft(Labels?.[RUN_LABEL], names)) return;
       try {
         await removeContainer({ engine, id });
         count++;
@@ -226,8 +270,7 @@ export class ContainerHost {
         onRemovalFailed(id, messageOf(error));
       }
     };
-    await Promise.all(orphans.map(remove));
+    await Promise.all(found.map(remove));
     if (count > 0) onOrphansRemoved(count);
-    return engine;
   }
 }

@@ -73,31 +73,46 @@ export class EngineError extends Error {
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
 
+export interface EngineLimits {
+  /** How long the engine may be silent; 0 for no limit. Default: that of the engine. */
+  readonly timeoutMs?: number;
+  /** Ends the request. */
+  readonly until?: AbortSignal;
+}
+
 /**
  * The HTTP API of a container engine, Docker or Podman, as far as one attached container needs it. Paths have no version, so
  * the engine uses its own. Not performance critical: messages use the hijacked connection.
  */
 export class Engine {
   readonly #address: EngineAddress;
-  readonly #timeoutMs: number;
+  readonly timeoutMs: number;
 
-  /** `written`: the address in the definition, null for the default. Throws an Error with a readable message. */
+  /**
+   * `written`: the address in the definition, null for the default. `timeoutMs`: how long the engine may be silent. Throws an
+   * Error with a readable message.
+   */
   constructor(written: string | null, environment: Environment, timeoutMs: number) {
     this.#address = engineAddress(written, environment);
-    this.#timeoutMs = timeoutMs;
+    this.timeoutMs = timeoutMs;
   }
 
   /**
    * Resolves with the parsed body of an answer below 300 or with status 304, null without a body; rejects with EngineError
-   * otherwise. `patient`: no timeout, but an optional signal that ends the request.
+   * otherwise.
    */
-  call(method: string, path: string, body?: unknown, patient: boolean | AbortSignal = false): Promise<unknown> {
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    { timeoutMs = this.timeoutMs, until }: EngineLimits = {},
+  ): Promise<unknown> {
     const text = body === undefined ? '' : JSON.stringify(body);
     const headers =
       text === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
     return new Promise((resolve, reject) => {
-      const request = this.#open(method, path, headers, patient === false ? this.#timeoutMs : 0, reject);
-      if (patient instanceof AbortSignal) addAbortSignal(patient, request);
+      const request = this.#open(method, path, headers, timeoutMs, reject);
+      if (until !== undefined) addAbortSignal(until, request);
       request.once('response', (response) => {
         this.#read(response).then(resolve, reject);
       });
@@ -109,7 +124,7 @@ export class Engine {
   hijack(path: string): Promise<Duplex> {
     return new Promise((resolve, reject) => {
       const headers = { connection: 'Upgrade', upgrade: 'tcp', 'content-type': 'application/json' };
-      const request = this.#open('POST', path, headers, this.#timeoutMs, reject);
+      const request = this.#open('POST', path, headers, this.timeoutMs, reject);
       request.once('upgrade', (_response, socket, head) => {
         socket.setTimeout(0);
         // The engine may reset the connection before its owner listens.
@@ -135,9 +150,11 @@ export class Engine {
     const { options } = this.#address;
     const host = options.socketPath == null ? {} : { host: 'docker' };
     const { request: send } = options.protocol === 'https:' ? process.getBuiltinModule('node:https') : nodeHttp;
-    const request = send({ ...options, method, path, headers: { ...headers, ...host }, agent: false });
-    request.setTimeout(timeoutMs, () => request.destroy(new Error('no answer in time')));
-    request.once('error', (cause) => reject(this.#unreachable(cause)));
+    // As an option the timeout also limits the connecting.
+    const sent = { ...options, method, path, headers: { ...headers, ...host }, agent: false, timeout: timeoutMs };
+    const request = send(sent);
+    request.once('timeout', () => request.destroy(new Error('no answer in time')));
+    request.on('error', (cause) => reject(this.#unreachable(cause)));
     return request;
   }
 

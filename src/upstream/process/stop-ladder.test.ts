@@ -126,3 +126,19 @@ test('fault:F15 a more urgent close shortens a patient one', LIMIT, async () => 
   await patient;
   assert.deepEqual(markedProcesses(mark), []);
 });
+
+test('fault:F15 a process that SIGKILL does not end at once is guarded until it has ended', LIMIT, async (t) => {
+  const ladder = { ...FAST_LADDER, giveUpMs: 50 };
+  const { transport, mark, log, guard } = await start(`trap '' TERM; ${UP}; exec sleep 600`, 1, ladder);
+  const group = transport.pid!;
+  const kill = process.kill.bind(process);
+  // As if it were in a system call that nothing interrupts.
+  const stuck = (pid: number, signal: NodeJS.Signals | 0): boolean => signal === 'SIGKILL' || kill(pid, signal);
+  t.mock.method(process, 'kill', stuck);
+  await transport.close('interrupt');
+  assert.deepEqual([log.of('process_unkillable').length, guard.registered.has(group)], [1, true]);
+  t.mock.restoreAll();
+  process.kill(-group, 'SIGKILL');
+  while (guard.registered.size > 0) await sleep(5);
+  assert.deepEqual(markedProcesses(mark), []);
+});

@@ -194,14 +194,12 @@ for (const { name, skip, start } of ENGINES)
       await left.open(new RecordingReceiver());
       await foreign.open(new RecordingReceiver());
       const counts: number[] = [];
-      const next = made(
-        endless,
-        host('mine', 'next', (count) => counts.push(count)),
-      );
-      await next.open(new RecordingReceiver());
+      const own = host('mine', 'next', (count) => counts.push(count));
+      const [next, beside] = [made(endless, own), made(endless, own)];
+      for (const transport of [next, beside]) await transport.open(new RecordingReceiver());
       assert.deepEqual(counts, [1]);
-      assert.equal((await engine.containers()).length, 2);
-      for (const transport of [left, foreign, next]) await transport.close('interrupt');
+      assert.equal((await engine.containers()).length, 3);
+      for (const transport of [left, foreign, next, beside]) await transport.close('interrupt');
       assert.deepEqual(await engine.containers(), []);
     });
 

@@ -2,7 +2,7 @@ import { withTimeout } from '../../model/clock.ts';
 import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import type { DockerSpec } from '../../model/server.ts';
 import { messageOf } from '../../model/thrown.ts';
-import { type AttachedContainer, type ContainerHost, removeContainer, stopContainer } from '../docker/container.ts';
+import { type AttachedContainer, type ContainerHost, stopContainer } from '../docker/container.ts';
 import { startFailure } from '../process/command.ts';
 import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
@@ -80,7 +80,7 @@ export class DockerTransport extends LineTransport {
   #stopped: Promise<void> | null = null;
   /** Resolves when the container must end at once, whatever reason its end began with. */
   readonly #interrupted = Promise.withResolvers<void>();
-  /** Aborted when an attached container is left. */
+  /** Ends the engine's requests that have no short limit: those of the start, and the wait for the exit. */
   readonly #left = new AbortController();
 
   constructor(options: DockerTransportOptions) {
@@ -93,6 +93,7 @@ export class DockerTransport extends LineTransport {
     try {
       this.#container = await host.open(server, spec, this.#left.signal);
     } catch (cause) {
+      this.#left.abort();
       const words = messageOf(cause);
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
@@ -100,6 +101,11 @@ export class DockerTransport extends LineTransport {
     const what = 'image' in spec.target ? { image: sanitizedDefinition(spec).container } : {};
     logger.info('container_started', { server, container: id.slice(0, 12), ...what });
     this.#attach(this.#container);
+  }
+
+  override close(how: CloseReason): Promise<void> {
+    if (this.#container === null) this.#left.abort();
+    return super.close(how);
   }
 
   #attach({ stream, tty }: AttachedContainer): void {
@@ -144,28 +150,26 @@ export class DockerTransport extends LineTransport {
   async #end(how: CloseReason): Promise<void> {
     const container = this.#container;
     if (container === null) return;
-    const { spec, server, logger, clock, ladder = LADDER_TIMES.reasons } = this.#options;
+    const { spec, server, host, logger, clock, ladder = LADDER_TIMES.reasons } = this.#options;
     const { id, stream, exited } = container;
     if (!stream.destroyed && !stream.writableEnded) stream.end();
-    if ('container' in spec.target) {
-      stream.destroy();
-      this.#left.abort();
-      return;
-    }
-    const { closeMs, terminateMs } = ladder[how];
-    try {
-      const ended = exited.then(() => true);
-      const interrupted = this.#interrupted.promise.then(() => false);
-      if (!(await Promise.race([withTimeout(clock, closeMs, ended, () => false), interrupted]))) {
-        const stopped = stopContainer(container, terminateMs);
-        // On `interrupt`, a second stop with a shorter timeout follows.
-        const sooner = interrupted.then(() => stopContainer(container, ladder.interrupt.terminateMs));
-        await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
+    if ('image' in spec.target) {
+      const { closeMs, terminateMs } = ladder[how];
+      try {
+        const ended = exited.then(() => true);
+        const interrupted = this.#interrupted.promise.then(() => false);
+        if (!(await Promise.race([withTimeout(clock, closeMs, ended, () => false), interrupted]))) {
+          const stopped = stopContainer(container, terminateMs);
+          // On `interrupt`, a second stop with a shorter timeout follows.
+          const sooner = interrupted.then(() => stopContainer(container, ladder.interrupt.terminateMs));
+          await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
+        }
+        await host.remove(container);
+      } catch (cause) {
+        logger.warn('container_left', { server, container: id.slice(0, 12), reason: messageOf(cause) });
       }
-      await removeContainer(container);
-    } catch (cause) {
-      logger.warn('container_left', { server, container: id.slice(0, 12), reason: messageOf(cause) });
     }
     stream.destroy();
+    this.#left.abort();
   }
 }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
 import { transportContract } from '../../../test/contracts/transport.contract.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { RecordingLog } from '../../../test/support/stdio-bench.ts';
 import { type MemoryLink, type MemoryServer, MemoryTransport } from './memory-transport.ts';
 
 transportContract({
@@ -101,4 +103,23 @@ test('a server in memory that cannot be made is NOT_SENT at open', async () => {
     throw new Error('no such thing');
   });
   await assert.rejects(transport.open(new RecordingReceiver()), { code: 'NOT_SENT', message: /no such thing/ });
+});
+
+test('a server in memory that throws or rejects when it is closed is closed all the same, and the reason is logged', async () => {
+  const log = new RecordingLog();
+  const closes = [
+    () => {
+      throw new Error('boom');
+    },
+    async () => {
+      throw new Error('later');
+    },
+  ];
+  for (const close of closes) {
+    const transport = new MemoryTransport('fake', () => ({ receive: () => {}, close }), log);
+    await transport.open(new RecordingReceiver());
+    await transport.close('remove');
+  }
+  await settled();
+  assert.deepEqual(log.of('server_close_failed'), [{ error: 'boom' }, { error: 'later' }]);
 });

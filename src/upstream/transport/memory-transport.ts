@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { messageOf } from '../../model/thrown.ts';
+import type { ProcessLog } from '../process/log-limit.ts';
 import { InFlight } from './in-flight.ts';
 import type {
   ClosedReason,
@@ -39,14 +40,16 @@ export class MemoryTransport implements Transport {
   readonly streamPerRequest = false;
   readonly #name: string;
   readonly #factory: MemoryServerFactory;
+  readonly #logger: Pick<ProcessLog, 'warn'> | null;
   readonly #inFlight = new InFlight();
   #receiver: TransportReceiver | null = null;
   #server: MemoryServer | null = null;
   #state: 'new' | 'open' | 'dead' | 'closed' = 'new';
 
-  constructor(name: string, factory: MemoryServerFactory) {
+  constructor(name: string, factory: MemoryServerFactory, logger: Pick<ProcessLog, 'warn'> | null = null) {
     this.#name = name;
     this.#factory = factory;
+    this.#logger = logger;
   }
 
   async open(receiver: TransportReceiver): Promise<void> {
@@ -97,7 +100,11 @@ export class MemoryTransport implements Transport {
     const wasOpen = this.#state === 'open';
     this.#state = 'closed';
     this.#loseAll('was closed');
-    if (wasOpen) this.#server?.close();
+    if (!wasOpen) return;
+    // Asynchronous, because a `close` of the program may return a promise that rejects.
+    (async () => this.#server?.close())().catch((cause: unknown) => {
+      this.#logger?.warn('server_close_failed', { error: messageOf(cause) });
+    });
   }
 
   #deliver(message: Buffer): void {

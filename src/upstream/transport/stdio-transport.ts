@@ -1,6 +1,7 @@
 import type { ProcessGuard } from '../../model/process-guard.ts';
 import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import type { StdioSpec } from '../../model/server.ts';
+import { groupAlive } from '../process/process-group.ts';
 import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, type Launch, overSsh, spawnChild } from '../process/spawn-child.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
@@ -110,6 +111,10 @@ export class StdioTransport extends LineTransport {
       guard.unregister(pid);
     } else {
       logger.warn('process_unkillable', { server, pid });
+      // The number of a group that has ended may become that of another one.
+      void exited.then(() => {
+        if (!groupAlive(pid)) guard.unregister(pid);
+      });
     }
   }
 
