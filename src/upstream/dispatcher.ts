@@ -256,7 +256,7 @@ export class Dispatcher implements CallOwner {
 
   /** Waits until the server is up, then acquires the client's connection. Rejects with GatewayError. */
   async #connectionFor(call: Call): Promise<Connection> {
-    const { connections, supervisor } = this.#parts;
+    const { connections, health, supervisor } = this.#parts;
     const { client } = call;
     const up = supervisor.readyFor(client);
     if (!supervisor.up) supervisor.prioritize(call);
@@ -274,7 +274,7 @@ export class Dispatcher implements CallOwner {
       if (!ours) {
         const key = connections.keyOf(client);
         if (key !== null) this.#openFailures.failed(key);
-        supervisor.crashed(error);
+        void health.openFailed(error, supervisor);
       }
       throw error;
     }

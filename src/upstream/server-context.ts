@@ -140,7 +140,7 @@ export interface PartEvents extends ConnectionOwner<Connection> {
   closedByPool(closure: PoolClosure): void;
   /** The connection under this key ended without a request of its owner. */
   ended(key: string): void;
-  /** Closes an unusable connection and treats it as one that ended by itself. */
+  /** Closes an unusable connection and treats it as one that ended by itself. A process ends at once: its successor waits. */
   replace(connection: Connection, error: GatewayError, how: CloseReason): void;
   /** The server has become unhealthy for this reason, or healthy (null). */
   healthChanged(reason: string | null): void;

@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
-import { clientOf, failureOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { SILENCE, statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection/connection.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
@@ -96,4 +103,27 @@ test('fault:F28 new calls leave a connection whose session was superseded while 
   finish();
   await settled();
   assert.deepEqual(reported, ['left', 'remove']);
+});
+
+test('fault:F05 a process that hangs is ended at once, and its successor starts when nothing of it is left', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a'), script]);
+  await called(bench);
+  const hung = script.last;
+  const { promise: gone, resolve: go } = Promise.withResolvers<void>();
+  const close = hung.close.bind(hung);
+  hung.close = async (how) => {
+    await close(how);
+    await gone;
+  };
+  script.handlers['ping'] = () => SILENCE;
+  await bench.clock.advance(45_000);
+  assert.equal(hung.closings[0], 'interrupt');
+  const call = bench.call('a', toolCall(clientOf('session-1')));
+  await settled();
+  assert.deepEqual([script.links.length, script.live.length], [1, 0]);
+  go();
+  answerText(await call);
+  assert.equal(script.live.length, 1);
 });

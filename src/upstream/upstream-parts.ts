@@ -336,9 +336,8 @@ export class UpstreamParts implements PartEvents, Supervised {
   }
 
   replace(connection: Connection, error: GatewayError, how: CloseReason): void {
-    const ended = connection.close(how);
+    void this.connections.pool.close(connection, this.context.ownProcess ? 'interrupt' : how);
     this.closed(connection, { kind: 'unreachable', error });
-    void ended;
   }
 
   /** Reports the session state as lost and closes the connection after its in-flight requests. */
@@ -393,8 +392,9 @@ export class UpstreamParts implements PartEvents, Supervised {
   #reinitialize(want: WantedConnection): void {
     const { pool } = this.connections;
     const again = want.tenancy.kind === 'spare' ? pool.openWarm(want) : pool.acquire(want);
-    again.catch((error: unknown) => {
-      if (!(error instanceof EraUnsupported)) this.supervisor.crashed(asGatewayError(error, this.context.name));
+    again.catch((cause: unknown) => {
+      const error = asGatewayError(cause, this.context.name);
+      if (!(error instanceof EraUnsupported)) void this.health.openFailed(error, this.supervisor);
     });
   }
 }

@@ -93,7 +93,7 @@ export const S1: readonly Mutation[] = [
     row: 'S1.13',
     what: 'the end does not wait until connections are gone',
     file: 'src/upstream/pool/pooled-connections.ts',
-    find: 'await Promise.all(slots.map((slot) => this.end(slot, how)));',
+    find: 'await Promise.all([...left, ...slots.map((slot) => this.end(slot, how))]);',
     replace: 'for (const slot of slots) void this.end(slot, how);',
   },
   {

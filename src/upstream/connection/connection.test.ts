@@ -148,6 +148,25 @@ test('fault:F05 a slow server that answers a ping keeps its process', async () =
   assert.equal(script.last.state, 'open');
 });
 
+test('fault:F05 a call that the pipe had not taken when the gateway closes the connection goes to the next one', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const [taken, queued] = ['1', '2'].map((id) => bench.call('a', toolCall(client, '{"name":"echo"}', id)));
+  await settled();
+  const { last } = script;
+  const close = last.close.bind(last);
+  last.close = (how) => {
+    last.lose(last.lastOf('tools/call').id as number, 'NOT_SENT');
+    return close(how);
+  };
+  script.handlers['tools/call'] = () => ({});
+  bench.set.upstream('a')!.closeConnection(bench.set.status('a')!.connections[0]!.key);
+  assert.equal(failureOf(await taken!).outcome, 'UNKNOWN');
+  answerText(await queued!);
+  assert.equal(script.last.count('tools/call'), 1);
+});
+
 test('fault:F17 a cancelled call is cancelled at the server once, and ends CANCELLED', async () => {
   const bench = new UpstreamBench();
   const script = hanging();

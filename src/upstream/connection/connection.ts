@@ -274,7 +274,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     if (pending === undefined) return;
     this.#pending.remove(id);
     try {
-      if (error.code !== 'INVALID_REQUEST') this.use.failed(pending, error.message);
+      if (this.live && error.code !== 'INVALID_REQUEST') this.use.failed(pending, error.message);
       this.transport.abandon(id);
       this.#messages.lost(pending);
     } finally {
@@ -310,15 +310,19 @@ export class Connection implements RequestCarrier, TransportReceiver {
     if (this.live) await this.#pending.drained(deadlineMs);
   }
 
-  /** Closes it; in-flight requests get UNKNOWN. Resolves when the transport has ended. */
+  /** Closes it; in-flight requests get UNKNOWN, unsent ones NOT_SENT. Resolves when the transport has ended. */
   async close(how: CloseReason): Promise<void> {
-    if (this.live) {
-      this.live = false;
+    const { joined, live } = this;
+    this.live = false;
+    if (live) this.#messages.close();
+    // Before `#loseAll`: only the transport knows which requests the server never got.
+    const ended = joined === null ? this.transport.close(how) : null;
+    if (live) {
       this.#loseAll();
       this.#unsent.releaseAll();
     }
-    const { joined } = this;
-    await this.transport.close(how === 'remove' && joined !== null ? await joined.end() : how);
+    if (joined === null) await ended;
+    else await this.transport.close(how === 'remove' ? await joined.end() : how);
   }
 
   #write(parts: readonly Buffer[], id: number, method: string, headers: readonly string[] | null): void {

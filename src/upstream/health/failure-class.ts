@@ -36,6 +36,12 @@ export function failureClass(error: GatewayError): FailureClass {
   return error.code === 'UPSTREAM_PROTOCOL' ? 'configuration' : 'transient';
 }
 
+/** Whether the server, or what stands before it, was there and answered with a refusal. */
+export function wasRefused(error: GatewayError): boolean {
+  if (error.code === 'AUTH_REQUIRED' || error.code === 'UPSTREAM_PROTOCOL') return true;
+  return causes(error).some((at) => at instanceof GatewayError && refusalOf(at) !== null);
+}
+
 /** Whether the node may not start the server before it has its lease. */
 export function isMissingLease(error: GatewayError): boolean {
   return causes(error).some((at) => at instanceof NoLease);

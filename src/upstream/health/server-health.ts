@@ -6,7 +6,7 @@ import type { Connection } from '../connection/connection.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import { failureClass } from './failure-class.ts';
+import { failureClass, wasRefused } from './failure-class.ts';
 
 /** Consecutive failed calls that make a server unhealthy. */
 export const FAILURES_TILL_UNHEALTHY = 3;
@@ -103,6 +103,16 @@ export class ServerHealth {
       const error = asGatewayError(cause, server);
       if (error.code === 'TIMEOUT' && connection.live) events.replace(connection, error, 'remove');
     }
+  }
+
+  /**
+   * A connection could not be opened. A remote server that refused it, but answers over another one, serves its other clients:
+   * this is no crash. A 401 to that question ends the other connection, and thus leads to `auth_required`.
+   */
+  async openFailed(error: GatewayError, supervisor: { crashed(error: GatewayError): void }): Promise<void> {
+    const refused = !this.#context.local && wasRefused(error);
+    const other = refused ? [...this.#pool.connections()].find(({ ready }) => ready) : undefined;
+    if (other === undefined || (await this.#ask(other)) !== null) supervisor.crashed(error);
   }
 
   #callsFailed(count: number, reason: string): void {

@@ -145,6 +145,29 @@ test('S1.13 S1.18 S4.17 check:C3 the end closes shared and pooled connections co
   assert.equal(failureOf(await bench.call('own', toolCall(clientOf('one')))).outcome, 'NOT_SENT');
 });
 
+test('S4.17 the end of a server includes that of processes which were ending before, and speeds it up', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  const { last } = script;
+  const gate = Promise.withResolvers<void>();
+  const close = last.close.bind(last);
+  last.close = async (how) => {
+    await close(how);
+    await gate.promise;
+  };
+  bench.set.releaseSession('one');
+  let ended = false;
+  const closing = bench.set.close('interrupt').then(() => {
+    ended = true;
+  });
+  await settled();
+  assert.deepEqual([ended, last.closings], [false, ['remove', 'interrupt']]);
+  gate.resolve();
+  await closing;
+});
+
 test('S1.16 above the process limits OVERLOADED names the limit and when to try again', async () => {
   const limits = { maxMessageBytes: 1 << 20, maxProcesses: 1 };
   const bench = new UpstreamBench({ maxProcesses: 2 });

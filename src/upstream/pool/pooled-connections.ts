@@ -211,7 +211,7 @@ export class PooledConnections implements QuotaPool {
   /** Closes these connections, also while they open or close: another node owns them. Resolves when all have ended. */
   async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
     const left = [...this.opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
-    for (const connection of this.#closing) if (lost(connection.key)) left.push(connection.close(how));
+    left.push(...this.endings(lost, how));
     for (const slot of this.#all()) {
       if (!lost(slot.key)) continue;
       if (this.slots.get(slot.key) === slot) this.slots.delete(slot.key);
@@ -266,9 +266,10 @@ export class PooledConnections implements QuotaPool {
   async closeAll(how: CloseReason): Promise<void> {
     const slots = this.#all();
     for (const { connection } of slots) connection?.joined?.leaveWithServer();
+    const left = this.endings(() => true, how);
     this.slots.clear();
     this.parts.quota?.leave(this);
-    await Promise.all(slots.map((slot) => this.end(slot, how)));
+    await Promise.all([...left, ...slots.map((slot) => this.end(slot, how))]);
   }
 
   /** Closes the slot's connection, also while it is being opened. */
@@ -278,7 +279,7 @@ export class PooledConnections implements QuotaPool {
     else await slot.opening?.catch(() => {});
   }
 
-  protected async close(connection: Connection, how: CloseReason): Promise<void> {
+  async close(connection: Connection, how: CloseReason): Promise<void> {
     this.#closing.add(connection);
     try {
       await connection.close(how);
@@ -286,6 +287,12 @@ export class PooledConnections implements QuotaPool {
       this.#closing.delete(connection);
       this.stopCounting(connection);
     }
+  }
+
+  /** The ends of processes that are being closed, sooner if `how` is more urgent. Other connections leave nothing behind. */
+  protected endings(of: (key: string) => boolean, how: CloseReason): Promise<void>[] {
+    const closing = this.context.ownProcess ? [...this.#closing] : [];
+    return closing.filter(({ key }) => of(key)).map((connection) => connection.close(how));
   }
 
   /** Snapshots for the status (S1.4). */

@@ -122,6 +122,9 @@ export class SessionPool extends PooledConnections {
     const { starts } = this.parts;
     const { name: server } = this.context;
     const { attempt } = slot;
+    // A session, and a singleton, has one process at a time.
+    const earlier = slot.key === NO_SESSION ? [] : this.endings((key) => key === slot.key, 'remove');
+    if (earlier.length > 0) await Promise.allSettled(earlier);
     await this.#takePlace(attempt);
     let connection: Connection;
     try {

@@ -247,6 +247,25 @@ test('restart waits 200 ms between stop and start, joins a restart in progress, 
   assert.equal(script.links.length, 2);
 });
 
+test('a call, and a list, that wait for a start that a restart cancels wait for the start at its end', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([eager('a'), script]);
+  const client = clientOf('s');
+  const outcome = bench.call('a', toolCall(client));
+  const listed = bench.set.catalog('a', client, 60_000, true);
+  await settled();
+  script.handlers['initialize'] = initialize!;
+  const restarted = bench.set.restart('a');
+  await settled();
+  await bench.clock.advance(RESTART_GRACE_MS);
+  await restarted;
+  answerText(await outcome);
+  assert.equal((await listed)?.lists.tools.items.length, 1);
+});
+
 test('a stop during a start wins: nothing is left and nothing starts later', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();

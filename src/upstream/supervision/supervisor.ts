@@ -172,15 +172,17 @@ export class Supervisor {
       this.#lastEarly = now;
       await this.#run(false);
     }
+    // A restart has cancelled that start, and ends with another one.
+    if (!this.up && this.#restarting !== null) await this.#restarting;
     if (!this.up) throw this.#refusal();
   }
 
   /** Waits for the current or due start, which is made for this client, and returns whether it is up. Starts nothing. */
   async waitForStart(profile: ClientProfile): Promise<boolean> {
     if (!this.up) this.requester = { profile, era: ownEra(profile) };
-    if (this.#restarting !== null) await this.#restarting;
-    else if (this.#running !== null) await this.#running.done;
+    if (this.#running !== null) await this.#running.done;
     else if (this.state === 'unknown' && this.#dueAt !== null) await (this.#due ??= Promise.withResolvers()).promise;
+    if (!this.up && this.#restarting !== null) await this.#restarting;
     return this.up;
   }
 
@@ -201,11 +203,8 @@ export class Supervisor {
     if (found === 'abort' || found === 'defect') return;
     const earlier = this.lastAttemptAt !== null && openedAt < this.lastAttemptAt;
     if (this.state === 'starting' && !earlier) this.#crashedMeanwhile ??= error;
+    if (this.up && error.code === 'AUTH_REQUIRED') this.#askForCredentials(error);
     if (!this.up) return;
-    if (error.code === 'AUTH_REQUIRED') {
-      this.#askForCredentials(error);
-      return;
-    }
     const healthy = earlier || this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
     if (healthy) this.#backoff.reset();
     if (!healthy || !this.#deps.local) this.#backoff.count(error);
