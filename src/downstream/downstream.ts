@@ -245,7 +245,7 @@ export class Downstream implements ClientStreams {
       if (principal !== null && (endpoint.kind === 'aggregate' || mayUse(principal, endpoint.server))) {
         const revoked = keyRevoked(session.client.principal, principal);
         session.useAs(principal, session.lastUsed);
-        if (revoked) this.#hangUp(session);
+        if (revoked) this.#disconnect(session);
       } else this.sessions.end(session, 'the caller may not use this any more');
     }
     this.#stateless.reauthorize(current);
@@ -253,10 +253,10 @@ export class Downstream implements ClientStreams {
   }
 
   /** Ends the streams of a session, whose client may resume them with its new key; a session of a single stream ends with it. */
-  #hangUp(session: ClientSession): void {
+  #disconnect(session: ClientSession): void {
     if (!session.persistent) this.sessions.end(session, 'the key of the caller was replaced');
-    if (session.channel instanceof StandaloneStreams) session.channel.hangUp();
-    for (const reply of session.replies?.values() ?? []) reply.hangUp();
+    if (session.channel instanceof StandaloneStreams) session.channel.disconnect();
+    for (const reply of session.replies?.values() ?? []) reply.disconnect();
   }
 
   /**

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../../test/support/http-client.ts';
+import { EventReader } from '../../../test/support/raw-http.ts';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
 import { WireClient } from '../../../test/support/wire-client.ts';
 import { createGateway } from '../../index.ts';
@@ -85,4 +86,38 @@ test('S2.28 a replaced key ends the streams that it opened, and no session', asy
   const continued = client(mcpUrl, NEW, 'stateful');
   continued.sessionId = session.sessionId;
   assert.deepEqual(await continued.toolNames(), ['a__echo']);
+});
+
+test('S2.28 a call that streams while its key is replaced is answered to the client that resumes it with the new key', async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const slow = textServer({
+    tools: () => [tool('slow')],
+    call: ({ token, link }) => {
+      link.deliver(
+        `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":1}}`,
+      );
+      return promise;
+    },
+  });
+  await using gateway = await createGateway({ servers: { slow } });
+  await gateway.ready();
+  await gateway.registerAgent('ada', ['slow'], { key: OLD });
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  const session = new WireClient(mcpUrl, 'stateful', { headers: { authorization: `Bearer ${OLD}` } });
+  await session.initialize();
+  const params = { name: 'slow__slow', arguments: {}, _meta: { progressToken: 'p' } };
+  const stream = await session.post({ jsonrpc: '2.0', id: 'long', method: 'tools/call', params });
+  assert.ok(stream instanceof EventReader);
+  let last: string | null = null;
+  for (let event = await stream.next(); ; event = await stream.next()) {
+    last = event?.id ?? last;
+    if (event?.data.includes('notifications/progress')) break;
+  }
+  await gateway.registerAgent('ada', ['slow'], { key: NEW });
+  assert.deepEqual(await stream.rest(), []);
+  resolve(textResult('done'));
+  const returned = new WireClient(mcpUrl, 'stateful', { headers: { authorization: `Bearer ${NEW}` } });
+  returned.sessionId = session.sessionId;
+  const resumed = await returned.listen(last!);
+  assert.equal((await resumed.message()).result.content[0].text, 'done');
 });

@@ -21,6 +21,8 @@ export interface ResumableReply {
   readonly stream: LoggedStream | null;
   /** Ends the stream. Its calls are not cancelled by this. */
   hangUp(): void;
+  /** Ends the connection; its client can resume the stream and gets the later messages. */
+  disconnect(): void;
 }
 
 /** The way to a session's client outside calls: its GET streams, its only SSE stream, or its pipe. */

@@ -114,16 +114,17 @@ export class LoggedStream {
   end(): void {
     this.#ended = true;
     this.#copy?.end();
-    this.#disconnect();
+    this.disconnect();
   }
 
-  /** Ends the connection, because this node drains. Later messages go to the log only. */
+  /** As `disconnect`, because this node drains: other nodes get each later message at once. */
   hangUp(): void {
     this.#copy?.hurry();
-    this.#disconnect();
+    this.disconnect();
   }
 
-  #disconnect(): void {
+  /** Ends the connection. Later messages go to the log only. */
+  disconnect(): void {
     this.#sink?.end();
     this.#waiting?.release();
   }

@@ -111,9 +111,14 @@ export class StandaloneStreams implements SessionChannel {
     for (const stream of this.#streams) stream.end();
   }
 
-  /** Ends the connections. Messages from now on wait in the log for clients that reconnect. */
+  /** As `disconnect`, because this node drains. */
   hangUp(): void {
     for (const stream of this.#streams) stream.hangUp();
+  }
+
+  /** Ends the connections. Messages from now on wait in the log for clients that reconnect. */
+  disconnect(): void {
+    for (const stream of this.#streams) stream.disconnect();
   }
 
   #send(message: Buffer, droppable = false): void {

@@ -128,6 +128,10 @@ export class StatefulReply implements Reply, ResumableReply, DelayQueueItem {
     this.#stream?.end();
   }
 
+  disconnect(): void {
+    this.#stream?.disconnect();
+  }
+
   /** The connection of the POST was closed before its answer. */
   #disconnected(): void {
     this.#deps.patience.leave(this);

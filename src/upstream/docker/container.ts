@@ -193,11 +193,11 @@ interface ContainerHostDeps {
 
 const ENGINE_TIMEOUT_MS = 10_000;
 /** For requests that start a container: an engine may copy its image. The limit of the server's start ends them sooner. */
-const START_MS = 5 * 60_000;
+const START_MS = 60_000;
 
 /**
  * The container engines of this gateway. On the first use of an engine, containers that a killed gateway of the same data
- * folder left there are removed, if the engine can. Only one gateway at a time uses the folder. Before each start of a
+ * folder left there are removed, if the engine can. Only one gateway at a time uses the folder. With each start of a
  * container, those that this gateway made and does not use are removed: the engine did not answer when it made them, or failed
  * to remove them.
  */
@@ -206,6 +206,7 @@ export class ContainerHost {
   readonly #engines = new Map<string, Promise<Engine>>();
   /** Names of the containers that it uses or makes. */
   readonly #used = new Set<string>();
+  readonly #sweeping = new Set<Engine>();
 
   constructor(deps: ContainerHostDeps) {
     this.#deps = deps;
@@ -227,11 +228,10 @@ export class ContainerHost {
     const engine = await begun;
     if ('container' in target) return attachContainer(engine, target.container, left);
     const { owner, run } = this.#deps;
-    await this.#sweep(engine, (of, names) => of === run && !names.some((name) => this.#used.has(name)));
-    left.throwIfAborted();
     const name = `trunkline-${randomUUID()}`;
     const labels = { [SERVER_LABEL]: server, [OWNER_LABEL]: owner, [RUN_LABEL]: run };
     this.#used.add(name);
+    this.#sweepUnused(engine);
     try {
       return await runImage(engine, name, spec, target.image, labels, left);
     } catch (error) {
@@ -251,6 +251,16 @@ export class ContainerHost {
     const engine = new Engine(written, environment, timeoutMs);
     await this.#sweep(engine, (of) => of !== run);
     return engine;
+  }
+
+  /** Does not delay the start: the engine may be unable to remove one of them. */
+  #sweepUnused(engine: Engine): void {
+    if (this.#sweeping.has(engine)) return;
+    this.#sweeping.add(engine);
+    const { run } = this.#deps;
+    this.#sweep(engine, (of, names) => of === run && !names.some((name) => this.#used.has(name)))
+      .catch(() => {})
+      .finally(() => this.#sweeping.delete(engine));
   }
 
   /** Removes the containers of this owner that are left, by the gateway process that started them and their names. */
