@@ -12,7 +12,7 @@ export class RemovedAgents {
     this.#agents = new Set(components.registry.state.agents.keys());
   }
 
-  /** Deletes credentials, tasks and own connections of removed agents, because another agent may get the same name. */
+  /** Deletes credentials and tasks of removed agents and closes their connections: another agent may get the same name. */
   forget(now: DesiredState['agents']): void {
     const { credentials, gateway, logins, logger, upstreams } = this.#components;
     const gone = new Set([...this.#agents].filter((name) => !now.has(name)).map((name) => `agent:${name}`));

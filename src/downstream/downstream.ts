@@ -243,8 +243,12 @@ export class Downstream implements ClientStreams {
       const principal = current(session.client.principal.id);
       const { endpoint } = session;
       if (principal !== null && (endpoint.kind === 'aggregate' || mayUse(principal, endpoint.server))) {
-        const revoked = keyRevoked(session.client.principal, principal);
-        session.useAs(principal, session.lastUsed);
+        const before = session.client.principal;
+        const revoked = keyRevoked(before, principal);
+        // No key opened the connection of a program.
+        const { key, ...keyless } = principal;
+        const opened = session.persistent || key === undefined || before.key !== undefined;
+        session.useAs(opened ? principal : keyless, session.lastUsed);
         if (revoked) this.#disconnect(session);
       } else this.sessions.end(session, 'the caller may not use this any more');
     }

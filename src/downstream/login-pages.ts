@@ -119,7 +119,8 @@ export class LoginPages implements UserLogins {
 
   /** Whether callers authenticate with keys. */
   get #keyed(): boolean {
-    return this.#deps.openListener === null && this.#deps.state().agents.size > 0;
+    const { authenticator, openListener, state } = this.#deps;
+    return openListener === null && (state().agents.size > 0 || authenticator.authenticate(undefined) === null);
   }
 
   #show(context: RequestContext): void {

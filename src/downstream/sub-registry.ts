@@ -68,14 +68,14 @@ function readerOf({ headers }: RequestContext, authenticator: Authenticator, ano
 }
 
 function listed(
-  { state, upstreams }: SubRegistryDeps,
+  { authenticator, state, upstreams }: SubRegistryDeps,
   principal: Principal,
   base: string,
   changes: SubRegistryChanges,
 ): readonly SubRegistryEntry[] {
-  const { servers, agents, unknownCallers } = state();
+  const { servers } = state();
   const reader = readingProfile(principal);
-  const needsKey = agents.size > 0 && unknownCallers === 'refuse';
+  const needsKey = authenticator.authenticate(undefined) === null;
   const space = namespaceOf(base);
   const found: SubRegistryEntry[] = [];
   for (const server of servers.values()) {

@@ -31,8 +31,32 @@ test('S2.28 after the last key is revoked, callers over HTTP still need one', as
   for (const key of [OLD, null]) {
     assert.equal((await client(mcpUrl, key).request('tools/list')).status, 401);
   }
+  const page = await fetch(new URL('/oauth/login/a', mcpUrl));
+  assert.match(await page.text(), /Key of the agent/);
   await gateway.registerAgent('web', ['b'], { key: NEW });
   assert.deepEqual(await client(mcpUrl, NEW).toolNames(), ['b__echo']);
+});
+
+test('S2.28 a replaced key does not end the connection of the program, which no key opened', async () => {
+  await using use = await opened();
+  const { gateway } = use;
+  await gateway.registerAgent('ada', ['a'], { key: OLD });
+  const transport = gateway.connect({ agent: 'ada' });
+  let closed = 0;
+  transport.onclose = () => closed++;
+  const answers: unknown[] = [];
+  transport.onmessage = (message) => answers.push(message);
+  await transport.start();
+  const clientInfo = { name: 'me', version: '1' };
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
+  await transport.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  await until(() => answers.length === 1);
+  await gateway.registerAgent('other', ['b']);
+  for (const key of [NEW, OLD]) await gateway.registerAgent('ada', ['a'], { key });
+  await transport.send({ jsonrpc: '2.0', id: 2, method: 'tools/list' });
+  await until(() => answers.length === 2 || closed > 0);
+  assert.equal(closed, 0);
+  await transport.close();
 });
 
 test('S2.28 an agent that is registered again without a key keeps its key', async () => {
