@@ -3,20 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Credential } from '../credentials/credential.ts';
+import { CREDENTIAL } from '../../test/support/stored-credential.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { App } from './app.ts';
 import { openApp } from './open-app.ts';
 import { secretChanges } from './plane.ts';
-
-const CREDENTIAL = {
-  url: 'https://mcp.example/mcp',
-  authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },
-  client: { id: 'c', secret: null, privateKey: null, authMethod: null },
-  scopes: [],
-  tokens: { access: 'canary', refresh: null, scheme: 'Bearer', scopes: [], expiresAt: null, aheadMs: 0, key: null },
-} as unknown as Credential;
 
 async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App> {
   const file = join(dataDir, 'config.json');

@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CREDENTIAL } from '../../test/support/stored-credential.ts';
 import { RecordSealing } from '../gateway/sealer.ts';
 import { systemClock } from '../model/clock.ts';
 import { systemRandom } from '../model/random.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
-import type { Credential } from './credential.ts';
 import { ServerCredentials } from './credentials.ts';
-
-const CREDENTIAL = {
-  url: 'https://mcp.example/mcp',
-  authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },
-  client: { id: 'c', secret: null, privateKey: null, authMethod: null },
-  scopes: [],
-  tokens: { access: 'canary', refresh: null, scheme: 'Bearer', scopes: [], expiresAt: null, aheadMs: 0, key: null },
-} as unknown as Credential;
 
 test('check:I7 a login that no key opens is shown with what to do, and can be forgotten or made again', async () => {
   const logger = Logger.silent();

@@ -246,8 +246,8 @@ export class Downstream implements ClientStreams {
         const before = session.client.principal;
         const revoked = keyRevoked(before, principal);
         // No key opened the connection of a program.
-        const { key, ...keyless } = principal;
-        const opened = session.persistent || key === undefined || before.key !== undefined;
+        const { keyDigest, ...keyless } = principal;
+        const opened = session.persistent || keyDigest === undefined || before.keyDigest !== undefined;
         session.useAs(opened ? principal : keyless, session.lastUsed);
         if (revoked) this.#disconnect(session);
       } else this.sessions.end(session, 'the caller may not use this any more');

@@ -9,7 +9,7 @@ export interface Principal {
   /** Servers that this caller may see and call; null means all (S2.28: an unregistered agent), empty means none. */
   readonly servers: ReadonlySet<string> | null;
   /** Digest of the key that established it; absent where no key did, and for callers at other nodes. */
-  readonly key?: string;
+  readonly keyDigest?: string;
 }
 
 export const ANONYMOUS: Principal = { id: 'anonymous', name: 'anonymous', servers: null };

@@ -81,16 +81,22 @@ test('check:C9 a server that cannot be asked is asked again; one that refuses is
   for (const node of [a, b, c]) node.close();
 });
 
+/** Node a, which held a subscription, is gone; its client listens at b, which hears of changes late. */
+async function ownerGone(bench: SubscriptionsBench) {
+  const slow = new SlowHearing(bench.state);
+  const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
+  a.made(resource());
+  await bench.pass(50);
+  bench.there.delete('a');
+  a.close();
+  bench.listening.add('b');
+  return { slow, b };
+}
+
 for (const heard of [true, false]) {
   test(`check:C9 a subscription is taken although the store did not answer, ${heard ? 'with' : 'without'} news of the record`, async () => {
     const bench = new SubscriptionsBench();
-    const slow = new SlowHearing(bench.state);
-    const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
-    a.made(resource());
-    await bench.pass(50);
-    bench.there.delete('a');
-    a.close();
-    bench.listening.add('b');
+    const { slow, b } = await ownerGone(bench);
     slow.losesAnswer = true;
     if (!heard) slow.hold();
     b.nodeGone('a');
@@ -334,13 +340,7 @@ for (const first of ['hears of the new one', 'deletes the old one'] as const) {
 
 test('check:C9 a node deletes what it has just taken over, though it has not heard of its own record', async () => {
   const bench = new SubscriptionsBench();
-  const slow = new SlowHearing(bench.state);
-  const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
-  a.made(resource());
-  await bench.pass(50);
-  bench.there.delete('a');
-  a.close();
-  bench.listening.add('b');
+  const { slow, b } = await ownerGone(bench);
   slow.hold();
   b.nodeGone('a');
   await bench.pass(50);

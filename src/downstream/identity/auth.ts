@@ -36,9 +36,9 @@ export class KeyAuthenticator implements Authenticator {
     const keys = new Map<string, KnownKey>();
     for (const agent of state.agents.values()) {
       const digest = hash('sha256', agent.key.reveal(), 'buffer');
-      const key = digest.toString('latin1');
-      const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers, key };
-      keys.set(key, { digest, principal });
+      const keyDigest = digest.toString('latin1');
+      const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers, keyDigest };
+      keys.set(keyDigest, { digest, principal });
       this.connected.delete(principal.id);
     }
     this.#keys = keys;

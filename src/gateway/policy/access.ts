@@ -33,7 +33,7 @@ export function sameRights(before: Principal, now: Principal | null): boolean {
 
 /** Whether the key with which the caller opened its streams is not its key any more: another one may read them. */
 export function keyRevoked(before: Principal, now: Principal): boolean {
-  return before.key !== undefined && before.key !== now.key;
+  return before.keyDigest !== undefined && before.keyDigest !== now.keyDigest;
 }
 
 /** Whether a stream that the caller opened stays open: with the same rights, and the same key. */

@@ -1,0 +1,10 @@
+import type { Credential } from '../../src/credentials/credential.ts';
+
+/** What a login has left, with the access token `canary`. */
+export const CREDENTIAL = {
+  url: 'https://mcp.example/mcp',
+  authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },
+  client: { id: 'c', secret: null, privateKey: null, authMethod: null },
+  scopes: [],
+  tokens: { access: 'canary', refresh: null, scheme: 'Bearer', scopes: [], expiresAt: null, aheadMs: 0, key: null },
+} as unknown as Credential;
