@@ -42,13 +42,14 @@ export function transports(deps: TransportsDeps): OpenTransport {
     onRemovalFailed: (id, reason) => deps.logger.warn('container_left', { container: id.slice(0, 12), reason }),
   });
   const resolver = deps.resolver ?? new Resolver({ clock });
-  return (server, { kind, label, phases = null }): Transport => {
+  return (server, { kind, label, phases = null, owned }): Transport => {
     const spec = server.transport;
     const { maxMessageBytes } = server.limits;
     const common = { server: server.name, maxMessageBytes, clock };
     const ofProcess = {
       ...common,
       logger: deps.logger.child({ server: server.name, connection: label }),
+      ...(owned && { owned }),
     };
     switch (spec.type) {
       case 'stdio':

@@ -1,8 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { clusterChaos, wrongs } from '../chaos/cluster-chaos.ts';
 import type { ClusterFigures } from '../chaos/cluster-figures.ts';
+import { keepHistory } from './chaos-history.ts';
 import { bothDeaths, judgeDeaths, NO_DEATHS, remarkable } from './deaths.ts';
 import { figure, type Kept, type Outcome, type Proof, type Run } from './proof.ts';
 
@@ -86,11 +84,7 @@ export function tallyOf(kept: Pick<Kept, 'get'>): Tally {
 }
 
 async function part(seed: number, minutes: number, tally: Tally, say: Run['say']): Promise<void> {
-  const keep = (history: object): void => {
-    const file = join(process.env['TRUNKLINE_PROVE_DIR'] ?? tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
-    writeFileSync(file, JSON.stringify(history));
-    say(`the whole history is in ${file}`);
-  };
+  const keep = (history: object): void => keepHistory(seed, history, say);
   const result = await clusterChaos({
     seed,
     durationMs: minutes * 60_000,

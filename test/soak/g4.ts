@@ -1,4 +1,5 @@
 import { clusterChaos } from '../chaos/cluster-chaos.ts';
+import { keepHistory } from './chaos-history.ts';
 import { figure, type Outcome, type Proof, type Run } from './proof.ts';
 
 const CALLS = 1_000_000;
@@ -19,7 +20,7 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
   const wanted = short ? SHORT_CALLS : CALLS;
   while (tally.calls < wanted) {
     say(`part ${tally.parts + 1}, seed ${seed + tally.parts}`);
-    const { endings, violations, misfortunes } = await clusterChaos({
+    const { endings, violations, misfortunes, history } = await clusterChaos({
       seed: seed + tally.parts,
       durationMs: PART_MS,
       clients: 64,
@@ -29,6 +30,7 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
       lateMs: 2_000,
       reapedMs: 5_000,
     });
+    if (violations.length > 0) keepHistory(seed + tally.parts, history, say);
     tally.parts++;
     tally.calls += Object.values(endings).reduce((sum, count) => sum + count, 0);
     const twice = violations.filter(({ rule }) => rule === 'c');

@@ -309,7 +309,7 @@ export class Connector {
       server: server.name,
       kind: options.kind,
       own: () => ownership.acquire(server, profile, tenancy.kind),
-      make: (epoch) => openTransport(withEpoch(server, epoch), options),
+      make: (owned) => openTransport(withEpoch(server, owned.epoch), { ...options, owned }),
     });
   }
 

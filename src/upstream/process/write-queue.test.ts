@@ -42,9 +42,17 @@ class Pipe implements QueueOutput {
   }
 }
 
-function queueTo(pipe: Pipe, limits?: QueueLimits): { readonly queue: WriteQueue; readonly unsent: number[] } {
+interface Bench {
+  readonly queue: WriteQueue;
+  readonly unsent: number[];
+  /** The reader of the pipe; this node owns it at first. */
+  readonly owned: { isHeld: boolean };
+}
+
+function queueTo(pipe: Pipe, limits?: QueueLimits): Bench {
   const unsent: number[] = [];
-  return { queue: new WriteQueue(pipe, (request) => unsent.push(request), limits), unsent };
+  const owned = { isHeld: true };
+  return { queue: new WriteQueue(pipe, owned, (request) => unsent.push(request), limits), unsent, owned };
 }
 
 const message = (text: string): Buffer[] => [Buffer.from(text.slice(0, 1)), Buffer.from(text.slice(1))];
@@ -110,6 +118,39 @@ test('a broken pipe took nothing: all requests that shared the write are reporte
   for (const request of [7, 0, 8]) queue.push(message('anything'), request);
   await turn();
   assert.deepEqual(unsent, [7, 8]);
+});
+
+test('fault:F31 messages that wait when this node loses the reader are dropped, and the requests reported as unsent', async () => {
+  const pipe = new Pipe();
+  const { queue, unsent, owned } = queueTo(pipe);
+  for (const request of [1, 0, 2]) queue.push(message('not taken'), request);
+  owned.isHeld = false;
+  await Promise.resolve();
+  assert.deepEqual([pipe.writes, unsent], [[], [1, 2]]);
+
+  owned.isHeld = true;
+  pipe.full = true;
+  queue.push(message('taken'), 3);
+  await turn();
+  queue.push(message('waits'), 4);
+  owned.isHeld = false;
+  pipe.empty();
+  assert.deepEqual([pipe.writes, unsent], [['taken\n'], [1, 2, 4]]);
+
+  queue.push(message('the last word'), 5);
+  assert.deepEqual(queue.end(), []);
+  assert.deepEqual([pipe.writes, unsent], [['taken\n'], [1, 2, 4, 5]]);
+});
+
+test('the line before all messages is written although this node lost the reader', async () => {
+  const pipe = new Pipe();
+  const { queue, owned } = queueTo(pipe);
+  owned.isHeld = false;
+  queue.begin(Buffer.from('environment'));
+  owned.isHeld = true;
+  queue.push(message('one'), 1);
+  await turn();
+  assert.deepEqual(pipe.writes, ['environment\n', 'one\n']);
 });
 
 test('a message above the limit is written at once if the pipe takes it, and refused otherwise', async () => {

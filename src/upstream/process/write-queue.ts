@@ -1,3 +1,5 @@
+import type { OwnedProcess } from '../../model/ports.ts';
+
 /** The part of a writable stream that the queue needs. */
 export interface QueueOutput {
   readonly writableLength: number;
@@ -12,6 +14,12 @@ interface WaitingMessage {
   readonly bytes: number;
   readonly request: number;
 }
+
+/** The reader, if only one node of a cluster may write to it. */
+export type HeldProcess = Pick<OwnedProcess, 'isHeld'>;
+
+/** `closed`: the reader closed its input. */
+type UnsentReason = 'closed' | 'not owned';
 
 export interface QueueLimits {
   readonly maxBytes: number;
@@ -31,11 +39,15 @@ const SHARED_BYTES = 16 * 1024;
  * Queue of messages for a pipe, one line each. Messages sent together, such as calls that another node sent together, are
  * written together. At most one write is in the stream's own buffer; other messages wait here, where they can be counted,
  * limited, withdrawn and, if the reader dies, known to be unsent.
+ *
+ * The queue asks whether this node owns the reader just before each write, because the node may stand still between the send
+ * and the write: then another node may own it, and the messages are dropped.
  */
 export class WriteQueue {
   readonly #output: QueueOutput;
   readonly #limits: QueueLimits;
-  readonly #unsent: (request: number) => void;
+  readonly #owned: HeldProcess | null;
+  readonly #unsent: (request: number, why: UnsentReason) => void;
   readonly #written = (): void => this.#pump();
   readonly #gathered = (): void => {
     this.#gathering = false;
@@ -48,10 +60,22 @@ export class WriteQueue {
   #ended = false;
 
   /** `unsent`: called for a request of which the pipe took no byte; `end` returns those that were never handed over. */
-  constructor(output: QueueOutput, unsent: (request: number) => void, limits: QueueLimits = QUEUE_LIMITS) {
+  constructor(
+    output: QueueOutput,
+    owned: HeldProcess | null,
+    unsent: (request: number, why: UnsentReason) => void,
+    limits: QueueLimits = QUEUE_LIMITS,
+  ) {
     this.#output = output;
+    this.#owned = owned;
     this.#unsent = unsent;
     this.#limits = limits;
+  }
+
+  /** Writes a line before all messages, whether or not this node owns the reader. */
+  begin(line: Buffer): void {
+    const bytes = line.length + 1;
+    this.#hand([{ parts: [line], bytes, request: 0 }], bytes);
   }
 
   /** False if the queue is full: the message is not queued. An empty queue accepts a message of any size. */
@@ -96,6 +120,10 @@ export class WriteQueue {
 
   #pump(): void {
     while (!this.#ended && this.#waiting.length > 0 && this.#output.writableLength === 0) {
+      if (this.#owned?.isHeld === false) {
+        this.#drop();
+        return;
+      }
       let count = 1;
       let bytes = this.#waiting[0]!.bytes;
       for (; count < this.#waiting.length; count++) {
@@ -106,6 +134,13 @@ export class WriteQueue {
       this.#waitingBytes -= bytes;
       this.#hand(this.#waiting.splice(0, count), bytes);
     }
+  }
+
+  #drop(): void {
+    const dropped = this.#waiting;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    for (const { request } of dropped) if (request > 0) this.#unsent(request, 'not owned');
   }
 
   #hand(entries: readonly WaitingMessage[], bytes: number): void {
@@ -120,7 +155,7 @@ export class WriteQueue {
     }
     // The stream writes to the pipe within the call. An error set now means that the pipe took nothing of these messages.
     if (!brokenBefore && this.#output.errored === null) return;
-    for (const { request } of entries) if (request > 0) this.#unsent(request);
+    for (const { request } of entries) if (request > 0) this.#unsent(request, 'closed');
   }
 }
 

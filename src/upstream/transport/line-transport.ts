@@ -5,8 +5,9 @@ import { startFailure } from '../process/command.ts';
 import { type LineSink, LineSplitter } from '../process/line-splitter.ts';
 import { LogLimit, type OutputOptions } from '../process/log-limit.ts';
 import { StderrTail } from '../process/stderr-tail.ts';
-import { type QueueOutput, WriteQueue } from '../process/write-queue.ts';
+import { type HeldProcess, type QueueOutput, WriteQueue } from '../process/write-queue.ts';
 import { answeredRequest, InFlight } from './in-flight.ts';
+import { notOwned } from './owned-transport.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -157,6 +158,8 @@ export interface LineTransportOptions extends OutputOptions {
   /** The server's name, for error messages. */
   readonly server: string;
   readonly maxMessageBytes: number;
+  /** Present if only one node of a cluster may write to the process. */
+  readonly owned?: HeldProcess;
 }
 
 const TAIL_CHARACTERS = 4096;
@@ -255,10 +258,12 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
 
   /** Messages are written to `input` from now on, `preamble` first. */
   protected begin(input: QueueOutput, preamble: Buffer | null = null): void {
-    this.#queue = new WriteQueue(input, (request) => {
-      if (this.#inFlight.has(request)) this.#lose(request, this.error('NOT_SENT', 'has closed its input'));
+    const { server, owned = null } = this.#options;
+    this.#queue = new WriteQueue(input, owned, (request, why) => {
+      if (!this.#inFlight.has(request)) return;
+      this.#lose(request, why === 'closed' ? this.error('NOT_SENT', 'has closed its input') : notOwned(server));
     });
-    if (preamble !== null) this.#queue.push([preamble], 0);
+    if (preamble !== null) this.#queue.begin(preamble);
   }
 
   /** As `LineSplitter.push`. */

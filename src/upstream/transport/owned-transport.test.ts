@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
 import { transportContract } from '../../../test/contracts/transport.contract.ts';
+import { nodeSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
 import { serverOf } from '../../../test/support/upstream-bench.ts';
 import type { OwnedProcess } from '../../model/ports.ts';
 import type { StdioSpec } from '../../model/server.ts';
@@ -79,7 +80,7 @@ test('fault:F31 a process that belongs to another node gets no more messages: th
     server: 'memory',
     kind: 'memory',
     own: async () => owned,
-    make: (epoch) => {
+    make: ({ epoch }) => {
       epochs.push(epoch);
       return new MemoryTransport('memory', () => ({
         receive: (message) => heard.push(message.toString()),
@@ -103,6 +104,33 @@ test('fault:F31 a process that belongs to another node gets no more messages: th
     [],
   );
   assert.equal(owned.released, 1);
+});
+
+test('fault:F31 a call that waits for its write when the process goes to another node is not written', {
+  timeout: 30_000,
+}, async () => {
+  const owned = new PlayedOwned();
+  const transport = new OwnedTransport({
+    server: 'fake',
+    kind: 'stdio',
+    own: async () => owned,
+    make: (given) => stdioBench(nodeSpec('server.mjs'), { owned: given }).transport,
+  });
+  const receiver = new RecordingReceiver();
+  await transport.open(receiver);
+  const ask = (request: number): void => {
+    const text = `{"jsonrpc":"2.0","id":${request},"method":"tools/call","params":{"do":"echo","text":"x"}}`;
+    transport.send([Buffer.from(text)], { request, method: 'tools/call', headers: null });
+  };
+  ask(1);
+  owned.isHeld = false;
+  const { outcome, retryable } = (await receiver.loss(1)).data;
+  assert.deepEqual([outcome, retryable], ['NOT_SENT', true]);
+  owned.isHeld = true;
+  ask(2);
+  await receiver.answer(2);
+  assert.equal(receiver.messages.length, 1, 'the process answered call 1 too');
+  await transport.close('interrupt');
 });
 
 test('check:H4 what a node owns for a process is released once, when the process has ended and nothing of it is left', async () => {

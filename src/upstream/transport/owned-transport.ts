@@ -16,8 +16,8 @@ interface OwnedTransportOptions {
   readonly kind: TransportKind;
   /** Acquires the ownership that the node needs before the process is started. Rejects with GatewayError. */
   readonly own: () => Promise<OwnedProcess>;
-  /** Creates the transport of the process, which is started under this epoch. */
-  readonly make: (epoch: string) => Transport;
+  /** Creates the transport of the process, which is started under the epoch of `owned`. */
+  readonly make: (owned: OwnedProcess) => Transport;
 }
 
 /**
@@ -55,13 +55,13 @@ export class OwnedTransport implements Transport, TransportReceiver {
     this.#owned = owned;
     try {
       if (this.#closed) throw new GatewayError('NOT_SENT', `the connection to ${server} is closed`, { server });
-      const inner = make(owned.epoch);
+      const inner = make(owned);
       this.#inner = inner;
       this.#receiver = receiver;
       await inner.open(this);
       if (!owned.isHeld) {
         await inner.close('interrupt');
-        throw this.#notOwned();
+        throw notOwned(server);
       }
     } catch (error) {
       this.#release();
@@ -71,12 +71,10 @@ export class OwnedTransport implements Transport, TransportReceiver {
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
     const { request } = outgoing;
+    const { server } = this.#options;
     if (!this.#ended && this.#owned?.isHeld === true && this.#inner !== null) this.#inner.send(parts, outgoing);
     else if (request > 0) {
-      this.lost(
-        request,
-        this.#ended ? this.#error(`the process of ${this.#options.server} has ended`) : this.#notOwned(),
-      );
+      this.lost(request, this.#ended ? notSent(server, `the process of ${server} has ended`) : notOwned(server));
     }
   }
 
@@ -131,12 +129,13 @@ export class OwnedTransport implements Transport, TransportReceiver {
     this.#released = true;
     this.#owned.release();
   }
+}
 
-  #notOwned(): GatewayError {
-    return this.#error(`this node does not own the process of ${this.#options.server} at the moment`);
-  }
+/** The error of a request to a process that this node does not own (any more). */
+export function notOwned(server: string): GatewayError {
+  return notSent(server, `this node does not own the process of ${server} at the moment`);
+}
 
-  #error(why: string): GatewayError {
-    return new GatewayError('NOT_SENT', why, { server: this.#options.server, retryable: true, retryAfterMs: 1_000 });
-  }
+function notSent(server: string, why: string): GatewayError {
+  return new GatewayError('NOT_SENT', why, { server, retryable: true, retryAfterMs: 1_000 });
 }

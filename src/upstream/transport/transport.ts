@@ -2,6 +2,7 @@ import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
+import type { OwnedProcess } from '../../model/ports.ts';
 import type { Server, TransportKind } from '../../model/server.ts';
 
 /**
@@ -108,6 +109,8 @@ export interface OpenTransportOptions {
   readonly label: string;
   /** Receives the request phase times of a server behind a URL; null for others. */
   readonly phases?: PhaseTimes | null;
+  /** Of a process that only one node of a cluster may write to. */
+  readonly owned?: OwnedProcess;
 }
 
 /** Creates a transport that is not open yet; `app/` decides which class. Must not throw. */

@@ -11,6 +11,8 @@ export interface Executed {
   readonly epoch?: string;
   /** When that process began, by the wall clock. */
   readonly bornAt?: number;
+  /** When it was written, by the wall clock. */
+  readonly at?: number;
 }
 
 /** One line of the upstream's ledger. */

@@ -1,7 +1,7 @@
 import { fsyncSync, openSync, writeSync } from 'node:fs';
 import type { LedgerEntry } from './ledger-entry.ts';
 
-type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch' | 'bornAt'> : never;
+type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch' | 'bornAt' | 'at'> : never;
 
 const EPOCH = process.env['TRUNKLINE_EPOCH'];
 /** Of processes that belong to somebody. */
@@ -16,7 +16,7 @@ export class LedgerFile {
   }
 
   write(entry: WithoutPid<LedgerEntry>): void {
-    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid, ...OWNED })}\n`);
+    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid, at: Date.now(), ...OWNED })}\n`);
     fsyncSync(this.#fd);
   }
 }
