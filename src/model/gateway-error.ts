@@ -103,9 +103,15 @@ export class OwnedElsewhere extends GatewayError {
   }
 }
 
-/** This node has no lease at the moment, or cannot reach the store of the owners. It says nothing about the server. */
+/** This node has no lease or claim at the moment, or cannot reach the store of the owners. It says nothing about the server. */
 export class NoLease extends GatewayError {
   constructor(message: string, options: GatewayErrorOptions) {
     super('NOT_SENT', message, options);
   }
+}
+
+/** This node may not write to the process of the server, or start it: its lease or claim is gone. */
+export function notOwned(server: string): NoLease {
+  const text = `this node does not own the process of ${server} at the moment`;
+  return new NoLease(text, { server, retryable: true, retryAfterMs: RETRY_AFTER_MS });
 }

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { transports } from '../../src/app/transports.ts';
 import { systemClock } from '../../src/model/clock.ts';
+import type { OwnedProcess, Ownership } from '../../src/model/ports.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import { result } from '../../src/protocol/compose.ts';
@@ -48,6 +49,7 @@ async function running(
   t: TestContext,
   make: (env: Record<string, string>) => readonly Server[],
   remembered = new Remembered(),
+  ownership?: Ownership,
 ): Promise<Running> {
   const mark = randomUUID();
   const { events } = new UpstreamBench();
@@ -71,6 +73,7 @@ async function running(
       memoryServers: new Map(),
     }),
     maxProcesses: 32,
+    ownership,
   });
   t.after(async () => {
     await set.close('shutdown');
@@ -143,6 +146,34 @@ test('fault:F02 fault:F03 a killed process comes back, and calls after it succee
   }
   assert.equal(await processCount(mark, 1, 10_000), 1);
   assert.equal(set.status('everything')?.state, 'running');
+});
+
+test('fault:F31 a call of a process that goes to another node before the write is not written to it', async (t) => {
+  /** How often `isHeld` is still true. */
+  let held = Number.POSITIVE_INFINITY;
+  const owned: OwnedProcess = {
+    epoch: 'abc.1',
+    get isHeld() {
+      return held-- > 0;
+    },
+    assignTo() {},
+    ready() {},
+    ending() {},
+    release() {},
+  };
+  const ownership = { acquire: async () => owned, mayAdopt: () => true, onLeaseAcquired: () => null };
+  const { set } = await running(t, (env) => [real('everything', [], env)], undefined, ownership);
+  answerText(await call(set, 'everything', { name: 'echo', arguments: { message: 'first' } }));
+  held = 1; // The node owns it when the call is sent, and not when it is written.
+  const begun = call(set, 'everything', { name: 'echo', arguments: { message: 'second' } });
+  // In the turn of the write, before a timer can report the loss of the lease: the call would be UNKNOWN.
+  const outcome = await Promise.race([begun, new Promise<null>((done) => setImmediate(done, null))]);
+  assert.ok(outcome?.kind === 'failure');
+  assert.equal(outcome.error.outcome, 'NOT_SENT');
+  assert.match(outcome.error.message, /does not own the process of everything/);
+  assert.equal(set.status('everything')?.state, 'running');
+  held = Number.POSITIVE_INFINITY;
+  answerText(await call(set, 'everything', { name: 'echo', arguments: { message: 'third' } }));
 });
 
 test('check:B4 a server over Streamable HTTP in either era, and one of 2024-11-05 with the same definition', async (t) => {

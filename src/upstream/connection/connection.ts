@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
@@ -278,7 +278,8 @@ export class Connection implements RequestCarrier, TransportReceiver {
       this.transport.abandon(id);
       this.#messages.lost(pending);
     } finally {
-      if (this.live && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(id, pending, error);
+      if (this.live && this.#oneLine && error.code === 'NOT_SENT' && !(error instanceof NoLease))
+        this.#unsent.hold(id, pending, error);
       else pending.lost(error);
     }
   }

@@ -1,11 +1,12 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
 import type { ProcessGuard } from '../../model/process-guard.ts';
 import { revealed } from '../../model/secret.ts';
 import type { RunAs, SshSpec, StdioSpec } from '../../model/server.ts';
 import { cmdLine, isBatchFile } from './cmd-line.ts';
-import { misconfigured, resolveCommand, spawnFailure, startFailure } from './command.ts';
+import { misconfigured, resolveCommand, spawnFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 
 let taken = false;
@@ -100,8 +101,8 @@ interface SpawnDeps {
   readonly guard: ProcessGuard;
   /** The gateway's own environment, part of which is inherited. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Called right before the start; true if it is no longer wanted. */
-  readonly isCancelled: () => boolean;
+  /** Called right before the start; returns why it must not begin, or null. */
+  readonly refusal: () => GatewayError | null;
 }
 
 /** A started process that leads its own process group, which is registered with the guard. */
@@ -122,7 +123,8 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const whole = { ...env, ...program.environment, ...revealed(declared) };
   const turn = spawnTurn();
   if (turn !== null) await turn;
-  if (deps.isCancelled()) throw startFailure(server, 'it was stopped before it had started');
+  const refusal = deps.refusal();
+  if (refusal !== null) throw refusal;
   if (fewDescriptorsLeft(DESCRIPTORS)) throw spawnFailure(server, file, Object.assign(new Error(), { code: 'EMFILE' }));
   let child: ChildProcessWithoutNullStreams;
   try {

@@ -15,7 +15,7 @@ interface WaitingMessage {
   readonly request: number;
 }
 
-/** The reader, if only one node of a cluster may write to it. */
+/** The reader; in a cluster one node at a time may write to it. */
 export type HeldProcess = Pick<OwnedProcess, 'isHeld'>;
 
 /** `closed`: the reader closed its input. */
@@ -72,7 +72,7 @@ export class WriteQueue {
     this.#limits = limits;
   }
 
-  /** Writes a line before all messages, whether or not this node owns the reader. */
+  /** Writes a line before all messages, also if this node lost the reader: it would take a later message for this line. */
   begin(line: Buffer): void {
     const bytes = line.length + 1;
     this.#hand([{ parts: [line], bytes, request: 0 }], bytes);
@@ -102,7 +102,7 @@ export class WriteQueue {
     this.#waiting.splice(at, 1);
   }
 
-  /** Ends the queue. Returns the requests that were never handed over, oldest first. */
+  /** Ends the queue. Returns the requests that were neither handed over nor reported as unsent, oldest first. */
   end(): number[] {
     if (this.#gathering) this.#pump();
     this.#ended = true;

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, notOwned } from '../../model/gateway-error.ts';
 import { printable } from '../../model/printable.ts';
 import type { TransportKind } from '../../model/server.ts';
 import { startFailure } from '../process/command.ts';
@@ -7,7 +7,6 @@ import { LogLimit, type OutputOptions } from '../process/log-limit.ts';
 import { StderrTail } from '../process/stderr-tail.ts';
 import { type HeldProcess, type QueueOutput, WriteQueue } from '../process/write-queue.ts';
 import { answeredRequest, InFlight } from './in-flight.ts';
-import { notOwned } from './owned-transport.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -158,7 +157,7 @@ export interface LineTransportOptions extends OutputOptions {
   /** The server's name, for error messages. */
   readonly server: string;
   readonly maxMessageBytes: number;
-  /** Present if only one node of a cluster may write to the process. */
+  /** Present for a process of a node in a cluster: asked before the start and before each write. */
   readonly owned?: HeldProcess;
 }
 

@@ -124,13 +124,22 @@ test('fault:F31 a call that waits for its write when the process goes to another
   };
   ask(1);
   owned.isHeld = false;
-  const { outcome, retryable } = (await receiver.loss(1)).data;
-  assert.deepEqual([outcome, retryable], ['NOT_SENT', true]);
+  const { message, data } = await receiver.loss(1);
+  assert.match(message, /does not own the process of fake/);
+  assert.deepEqual([data.outcome, data.retryable], ['NOT_SENT', true]);
   owned.isHeld = true;
   ask(2);
   await receiver.answer(2);
   assert.equal(receiver.messages.length, 1, 'the process answered call 1 too');
   await transport.close('interrupt');
+});
+
+test('fault:F31 a local process that goes to another node before its start is not started', async (t) => {
+  const { transport, receiver, guard, log } = stdioBench(nodeSpec('server.mjs'), { owned: { isHeld: false } });
+  t.after(() => transport.close('interrupt'));
+  await assert.rejects(transport.open(receiver), /does not own the process of fake/);
+  assert.equal(guard.registered.size, 0);
+  assert.doesNotMatch(JSON.stringify(log), /process_started/);
 });
 
 test('check:H4 what a node owns for a process is released once, when the process has ended and nothing of it is left', async () => {

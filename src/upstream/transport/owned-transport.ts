@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, notOwned } from '../../model/gateway-error.ts';
 import type { OwnedProcess } from '../../model/ports.ts';
 import type { TransportKind } from '../../model/server.ts';
 import type {
@@ -74,7 +74,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
     const { server } = this.#options;
     if (!this.#ended && this.#owned?.isHeld === true && this.#inner !== null) this.#inner.send(parts, outgoing);
     else if (request > 0) {
-      this.lost(request, this.#ended ? notSent(server, `the process of ${server} has ended`) : notOwned(server));
+      this.lost(request, this.#ended ? endedProcess(server) : notOwned(server));
     }
   }
 
@@ -131,11 +131,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
   }
 }
 
-/** The error of a request to a process that this node does not own (any more). */
-export function notOwned(server: string): GatewayError {
-  return notSent(server, `this node does not own the process of ${server} at the moment`);
-}
-
-function notSent(server: string, why: string): GatewayError {
-  return new GatewayError('NOT_SENT', why, { server, retryable: true, retryAfterMs: 1_000 });
+function endedProcess(server: string): GatewayError {
+  const text = `the process of ${server} has ended`;
+  return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
 }

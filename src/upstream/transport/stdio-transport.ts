@@ -1,6 +1,8 @@
+import { type GatewayError, notOwned } from '../../model/gateway-error.ts';
 import type { ProcessGuard } from '../../model/process-guard.ts';
 import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import type { StdioSpec } from '../../model/server.ts';
+import { startFailure } from '../process/command.ts';
 import { groupAlive } from '../process/process-group.ts';
 import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, type Launch, overSsh, spawnChild } from '../process/spawn-child.ts';
@@ -60,10 +62,13 @@ export class StdioTransport extends LineTransport {
   }
 
   protected async start(): Promise<void> {
-    const { server, spec, guard, environment, logger } = this.#options;
+    const { server, spec, guard, environment, logger, owned } = this.#options;
     const launch: Launch = spec.ssh == null ? { spec, preamble: null } : overSsh(spec, spec.ssh, environment);
-    const isCancelled = (): boolean => this.state !== 'opening';
-    const child = await spawnChild(server, launch.spec, { guard, environment, isCancelled });
+    const refusal = (): GatewayError | null => {
+      if (this.state !== 'opening') return startFailure(server, 'it was stopped before it had started');
+      return owned?.isHeld === false ? notOwned(server) : null;
+    };
+    const child = await spawnChild(server, launch.spec, { guard, environment, refusal });
     this.#child = child;
     // Logs what was run with the user's rights, without secrets.
     const { command, args } = sanitizedDefinition(spec);

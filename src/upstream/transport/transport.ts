@@ -109,7 +109,7 @@ export interface OpenTransportOptions {
   readonly label: string;
   /** Receives the request phase times of a server behind a URL; null for others. */
   readonly phases?: PhaseTimes | null;
-  /** Of a process that only one node of a cluster may write to. */
+  /** Present for a process of a node in a cluster. */
   readonly owned?: OwnedProcess;
 }
 
