@@ -138,6 +138,15 @@ export function keysOfSession(sessionId: string): readonly string[] {
   return [sessionId, `stateless ${sessionId}`];
 }
 
+/** Whether the session key is composed of this principal's id. */
+export function isKeyOfPrincipal(key: string, id: string): boolean {
+  const composed = key.replace(/^stateless /, '');
+  return composed.startsWith(`${id} `) && FINGERPRINT.test(composed.slice(id.length + 1));
+}
+
+/** Follows the id, which may contain spaces: `agent:Sales` is not the owner of the keys of `agent:Sales Bot`. */
+const FINGERPRINT = /^(?:\{\}|[0-9a-f]{16})(?: |$)/;
+
 /** Digest of a session key that may be stored or shown: it distinguishes connections and gives no access to a session. */
 export function digestOfKey(key: string): string {
   let digest = DIGESTS.get(key);

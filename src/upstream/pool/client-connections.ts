@@ -6,6 +6,7 @@ import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError, EraUnsupported } from '../connection/failures.ts';
 import {
+  isKeyOfPrincipal,
   isReplica,
   keysOfSession,
   NO_SESSION,
@@ -244,7 +245,7 @@ export class ClientConnections {
   keyFilter(whose: Whose | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NO_SESSION;
-    if ('removed' in whose) return (key) => key.replace(/^stateless /, '').startsWith(`${whose.removed} `);
+    if ('removed' in whose) return (key) => isKeyOfPrincipal(key, whose.removed);
     const isolation = this.#context.server.isolation === 'principal' ? 'principal' : 'session';
     const [old, modern] = [sessionKey(whose, isolation, 'stateful'), sessionKey(whose, isolation, 'stateless')];
     const lanes = [`${old} lane `, `${modern} lane `];

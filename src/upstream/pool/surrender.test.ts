@@ -142,3 +142,17 @@ test('a removed principal leaves no connection to the next one of its name', asy
   assert.equal(script.last.count('initialize'), 1);
   assert.equal(script.live.length, 2);
 });
+
+test('the connections of a removed agent end, and not those of an agent whose name begins with its name', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a', { isolation: 'principal' }), script]);
+  const agent = (name: string) => ({ ...client, principal: { ...client.principal, id: `agent:${name}`, name } });
+  const [removed, other] = [agent('Sales'), agent('Sales Bot')];
+  answerText(await bench.call('a', toolCall(removed)));
+  answerText(await bench.call('a', toolCall(other)));
+  await settled();
+  assert.deepEqual([bench.set.ownsConnection('a', removed), bench.set.ownsConnection('a', other)], [true, true]);
+  await bench.set.surrender('a', { removed: 'agent:Sales' });
+  assert.deepEqual([bench.set.ownsConnection('a', removed), bench.set.ownsConnection('a', other)], [false, true]);
+});
