@@ -1,4 +1,4 @@
-/** The benchmark: `npm run bench`. What it measures and against which budget stands in RESULTS.md and the scenarios. */
+/** The benchmark: `npm run bench`. RESULTS.md and the scenarios list its measurements and budgets. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -90,7 +90,7 @@ function show(table: string): void {
   console.log(`\n${table}`);
 }
 
-/** The tables of other scenarios stay, with what they say of their run. */
+/** Keeps the tables of the other scenarios, with the line that names their run. */
 function accept(): void {
   const file = join(import.meta.dirname, 'RESULTS.md');
   const run = `${about.date}, \`${about.command}\`, ${about.machine}`;

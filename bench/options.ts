@@ -7,15 +7,15 @@ export interface Options {
   readonly peers: readonly string[];
   readonly rounds: number;
   readonly measureMs: number;
-  /** Of what is measured in turns of half a second; null for as many as make the same time. */
+  /** Number of turns of half a second, where a scenario is measured in turns; null for the time of the rounds. */
   readonly turns: number | null;
-  /** Of `cluster-scale`. */
+  /** Sizes of `cluster-scale`. */
   readonly scale: { readonly nodes: number; readonly servers: number; readonly sessions: number };
-  /** Where the JSON goes; '' for nowhere. */
+  /** File for the JSON; '' for none. */
   readonly json: string;
   /** Whether the tables become the accepted ones in RESULTS.md. */
   readonly accept: boolean;
-  /** False to measure `dist/` as it stands. */
+  /** False to measure `dist/` as it is. */
   readonly build: boolean;
 }
 

@@ -8,11 +8,11 @@ export interface Row {
   readonly target: string;
   /** A row of comparison: the same target in front of a server of the client's own era. */
   readonly sameEra: boolean;
-  /** Why the row is void or absent; '' when it stands. */
+  /** Why the row is void or absent; '' when it is valid. */
   readonly problem: string;
   readonly perSecond: number;
   readonly cpuUs: number;
-  /** Of what else works for the target. */
+  /** CPU time of the other processes that work for the target. */
   readonly besideUs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;

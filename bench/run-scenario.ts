@@ -5,14 +5,14 @@ import { type Row, rowOf } from './row.ts';
 import type { Scenario } from './scenarios.ts';
 import type { Scene, Target } from './targets/target.ts';
 
-/** Of what is measured in turns: short enough for a shared machine to be the same one for all targets of a turn. */
+/** The time of a turn: so short that the load of a shared machine is about the same for all targets of a turn. */
 const TURN_MS = 500;
-/** Of each turn, not measured: what the target has not used for a while is in its caches again, also that of three processes. */
+/** The unmeasured beginning of each turn: it fills the caches again, also those of a target with three processes. */
 const LEAD_MS = 250;
 
 export type RunOptions = Pick<Options, 'rounds' | 'measureMs' | 'turns'>;
 
-/** Measures all targets in turn, round by round, so that what else the machine does falls on all of them alike. */
+/** Measures all targets in turn, round by round, so that other load on the machine affects all of them alike. */
 export async function runScenario(
   scenario: Scenario,
   targets: readonly Target[],
@@ -51,7 +51,7 @@ async function measureInRounds(
   }
 }
 
-/** In turns, as often as the scenario wants with newly started targets. */
+/** Measures in turns, once for each start of the targets that the scenario requires. */
 async function measureStarts(
   entries: readonly Entry[],
   scenario: Scenario,
@@ -59,13 +59,13 @@ async function measureStarts(
   options: RunOptions,
 ): Promise<void> {
   for (let start = 0; start < (scenario.starts ?? 1); start++) {
-    // The first to start is another one each time.
+    // Each time another target starts first.
     await measureInTurns(inTurn(entries, start * 2), scenario, scene, options);
     if (start + 1 < (scenario.starts ?? 1)) await stopAll(entries);
   }
 }
 
-/** The same time for each target, in many short turns, all sessions being open all the while. */
+/** Measures each target for the same time, in many short turns; all sessions stay open. */
 async function measureInTurns(
   entries: readonly Entry[],
   scenario: Scenario,
@@ -96,8 +96,8 @@ async function measureInTurns(
 }
 
 /**
- * Each two rounds begin with another one, and every second round goes the other way: neither what changes within rounds nor
- * who was measured just before is anybody's advantage.
+ * The first item changes every two rounds, and every second round has the reverse order: neither changes within a round nor
+ * the item measured just before favour any target.
  */
 function inTurn<Item>(items: readonly Item[], round: number): readonly Item[] {
   const first = (Math.max(round, 0) >> 1) % Math.max(items.length, 1);

@@ -19,37 +19,37 @@ export interface Scenario {
   readonly name: string;
   /** What the scenario measures, for the table's heading. */
   readonly title: string;
-  /** The first that a target can serve is what stands behind it. */
+  /** Kinds of servers; the first one that a target supports is behind it. */
   readonly behind: readonly Behind[];
   readonly job: Partial<Job> & Pick<Job, 'kind' | 'connections'>;
-  /** What stands behind a row of comparison for each target, in turn with it: a server of the client's own era. */
+  /** The server behind a comparison row for each target, measured in turn with it: one of the client's own era. */
   readonly sameEra?: Behind;
-  /** Only these targets, by name; all that can, if absent. */
+  /** Only these targets, by name; if absent, all that can serve it. */
   readonly only?: readonly string[];
-  /** Every round on freshly started targets: for what fills a process for good. */
+  /** Every round on freshly started targets: for loads that change a process permanently. */
   readonly fresh?: boolean;
-  /** Measured in many short turns: for what is compared to a few per cent, on a machine that is not one's own. */
+  /** Measured in many short turns: for comparisons of a few per cent on a shared machine. */
   readonly inTurns?: boolean;
-  /** Of what is measured in turns: how often, each time on newly started targets. A compiler makes something else of each process. */
+  /** With `inTurns`: how many times the targets are started anew, since the JIT compiles each process differently. */
   readonly starts?: number;
-  /** What the run is to say of: whether it holds. */
+  /** The run reports whether these limits hold. */
   readonly limits?: readonly Limit[];
 }
 
 const TRUNKLINE_ONLY = ['trunkline'];
 const EACH_OF_TWO = ['node a of two', 'node b of two'];
 const ACROSS = 'across nodes';
-/** What a call over the bus may cost, both nodes together, of one that stays at a node alone. */
+/** The cost limit of a call over the bus, both nodes together, relative to a call on a lone node. */
 const MOST_ACROSS = 2;
-/** What a result of 1 MiB may cost, of what it costs nginx, whatever its text is. */
+/** The cost limit of a result of 1 MiB with any text, relative to nginx. */
 const MOST_BIG = 1.5;
-/** What a token that is renewed may cost, of a header that the definition has. */
+/** The cost limit of a renewed token, relative to a header from the definition. */
 const MOST_SIGNED_IN = 1.03;
-/** What sending metrics, and tracing one of a hundred calls, may cost. */
+/** The cost limits of sending metrics, and of tracing one of a hundred calls. */
 const MOST_LOGGED = 1.02;
 const MOST_METRICS = 1.02;
 const MOST_TRACED = 1.05;
-/** What being one of two nodes may add. */
+/** The cost limit of being one of two nodes, relative to a lone node. */
 const MOST_IN_CLUSTER = 1.1;
 
 function calls(connections: number): Scenario {
@@ -94,8 +94,8 @@ function open(openSessions: number, streams: boolean): Scenario {
 
 /**
  * A lone node; each of two nodes with the server in its own file, where calls stay; and two nodes where the call arrives
- * at one and only the file of the other has the server. Of a call that crosses the time of both nodes counts, of one that
- * stays that of its node, with whatever it does to be one of two.
+ * at one and only the file of the other has the server. The CPU time of a crossing call is that of both nodes; that of a
+ * call that stays is that of its node, including the work of being in a cluster.
  */
 function cluster(behind: 'stateful' | 'stdio', connections: number): Scenario {
   return {
@@ -113,9 +113,9 @@ function cluster(behind: 'stateful' | 'stdio', connections: number): Scenario {
 }
 
 /**
- * As many sessions at each of two nodes as at the lone one. What both hold grows by their own sessions and by what they
- * know of those of the other; it is divided by all sessions. Garbage is collected first: two nodes make more of it while
- * sessions are opened, and how much of that is still there when memory is read is not what a session takes.
+ * As many sessions at each of two nodes as at the lone one. The memory of both grows by their own sessions and by their
+ * records of the other node's sessions; it is divided by all sessions. Garbage is collected first: two nodes produce more
+ * of it while sessions are opened, and uncollected garbage is not part of a session's size.
  */
 function openAtNodes(openSessions: number): Scenario {
   return {

@@ -2,13 +2,13 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, renameSync } from 
 import { join } from 'node:path';
 import { childrenOf, commandOf, killAll, livingAmong, type ProcessId } from '../test/support/processes.ts';
 
-/** What a test file leaves in a folder as it begins. */
+/** The note that a test file writes to a folder when it begins. */
 export interface FileNote {
   readonly file: string;
   readonly id: ProcessId;
   /** When it began. */
   readonly at: number;
-  /** What the test runner reads of it, as /proc names it. Who else holds that makes the runner wait for ever. */
+  /** Its outputs to the test runner, as /proc names them. The runner waits for every process that holds one. */
   readonly outputs: readonly string[];
 }
 
@@ -19,22 +19,22 @@ export interface FileWatchOptions {
   readonly leftMs?: number;
 }
 
-/** A whole file; single tests are bounded by the runner, their hooks and a blocked event loop are not. */
+/** The limit of a whole file; the runner limits single tests, but neither hooks nor a blocked event loop. */
 const FILE_MS = 900_000;
 /** For processes that outlive the file that began them. */
 const LEFT_MS = 15_000;
 const LOOK_MS = 2_000;
 
 /**
- * Sees from outside that test files end: one that goes on for far too long, whatever its event loop does, is ended with
- * all that it began; processes that a file leaves behind and that hold its output are ended, too. Each is told of, and
- * makes the whole run fail. Without /proc it sees nothing.
+ * Checks from outside that test files end: it kills a file that runs for far too long, even with a blocked event loop,
+ * with all its children, and processes that a file leaves behind and that hold its output. It reports each, and the
+ * whole run fails. Without /proc it does nothing.
  */
 export class FileWatch {
   readonly #options: FileWatchOptions;
   readonly #endedAt = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
-  /** Whether any was ended. */
+  /** Whether it killed any process. */
   failed = false;
 
   constructor(options: FileWatchOptions) {
@@ -83,7 +83,7 @@ function noteIn(path: string): FileNote | null {
   }
 }
 
-/** Processes that have any of these open, which we do not have ourselves, and all that they began. */
+/** Processes that have any of these open, except what this process has open itself, with all their children. */
 function holdersOf(outputs: readonly string[]): number[] {
   const ours = new Set(opened(process.pid));
   const wanted = new Set(outputs.filter((link) => /^(?:pipe|socket):/.test(link) && !ours.has(link)));
@@ -94,7 +94,7 @@ function holdersOf(outputs: readonly string[]): number[] {
   return [...new Set(holders.flatMap((pid) => [pid, ...childrenOf(pid).map(([child]) => child)]))];
 }
 
-/** As far as it can be seen. */
+/** The open files of a process, as far as they are readable. */
 function opened(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   try {

@@ -15,8 +15,8 @@ const PINS = resolve(import.meta.dirname, 'surface.json');
 const UPDATE = process.env['TRUNKLINE_UPDATE_SURFACE'] === '1';
 
 /**
- * What other programs and people rely on, as `test/surface.json` pins it. Taking something away or renaming it breaks
- * them: that wants a decision, an entry in CHANGELOG.md and, later, a major version. Adding is free, but stays.
+ * The surface on which other programs and people rely, as `test/surface.json` pins it. A removal or a new name breaks
+ * them: it needs a decision, an entry in CHANGELOG.md and, later, a major version. Additions are free, but stay.
  */
 type Surface = Record<string, readonly string[] | Readonly<Record<string, number | string>>>;
 
@@ -27,9 +27,9 @@ function pin(part: string, value: Surface[string]): void {
   found[part] = value;
   if (UPDATE) return;
   const how =
-    `The public surface has changed: ${part}. If that is meant, say so in CHANGELOG.md and run\n` +
+    `The public surface has changed: ${part}. If this is intended, record it in CHANGELOG.md and run\n` +
     '  TRUNKLINE_UPDATE_SURFACE=1 npm test -- test/surface.test.ts\n' +
-    'and look at the difference of test/surface.json: what is gone there breaks somebody.';
+    'and review the difference of test/surface.json: each removed entry breaks programs that use it.';
   assert.deepEqual(value, pinned[part], how);
 }
 
@@ -73,7 +73,7 @@ test('error names and their JSON-RPC codes', () => {
   pin('errors', Object.fromEntries(codes.sort(([a], [b]) => (a < b ? -1 : 1))));
 });
 
-test('commands and flags, with the variables that stand for them, and exit codes', async () => {
+test('commands and flags, with their environment variables, and exit codes', async () => {
   const help = async (...words: readonly string[]): Promise<string> => {
     let text = '';
     const out = (more: string): void => {
@@ -125,7 +125,7 @@ test('paths of both listeners, and the metrics', async () => {
   pin('metrics', Object.fromEntries(metrics.sort(([a], [b]) => (a < b ? -1 : 1))));
 });
 
-test('nothing is pinned that is no longer read', () => {
+test('each pinned part of the surface still exists', () => {
   if (UPDATE) writeFileSync(PINS, `${JSON.stringify(found, null, 2)}\n`);
   else assert.deepEqual(Object.keys(found).sort(), Object.keys(pinned).sort());
 });

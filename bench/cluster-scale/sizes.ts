@@ -1,11 +1,11 @@
 import type { Options } from '../options.ts';
 
-/** Servers whose names begin so announce changes of their lists. */
+/** Servers with this name prefix announce changes of their lists. */
 export const LIVE = 'live';
 export const TOOLS_EACH = 2;
-/** Servers that only one node has, of each node. */
+/** How many servers each node has that no other node has. */
 export const OWN_EACH = 20;
-/** Ten shared a thread before: from 30 nodes on they kept each other from their leases. */
+/** With ten nodes on one thread, the nodes blocked each other's leases from 30 nodes on. */
 export const NODES_EACH_PROCESS = 4;
 export const SECRET = 'a secret of the benchmark, of no worth to anybody';
 
@@ -16,7 +16,7 @@ export function sharedNames(servers: number): string[] {
   return Array.from({ length: servers }, (_, n) => `${n === 0 ? LIVE : 'shared'}-${n}`);
 }
 
-/** Those of one node alone. */
+/** The servers that only this node has. */
 export function ownNames(node: number): string[] {
   return Array.from({ length: OWN_EACH }, (_, n) => `${n === 0 ? LIVE : 'own'}-${node}-${n}`);
 }

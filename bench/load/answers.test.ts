@@ -23,7 +23,7 @@ describe('checkers of answers', () => {
     ['the id as a string', echo.toString().replace('"id":7', '"id":"7"')],
     ['the text of another call', echo.toString().replace('"hi"', '"ho"')],
     ['more content', echo.toString().replace('"hi"}', '"hi"},{"type":"text","text":"hi"}')],
-    ['a failure told as a result', echo.toString().replace('"content"', '"isError":true,"content"')],
+    ['a result with isError', echo.toString().replace('"content"', '"isError":true,"content"')],
     ['an error', '{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}'],
     ['half an answer', echo.toString().slice(0, -1)],
     ['nothing', ''],

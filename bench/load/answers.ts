@@ -2,14 +2,14 @@ import { type BigTool, bigText } from '../upstream/answers.ts';
 
 /**
  * Whether an answer is right: null, or what is wrong with it. An answer counts only when it is the one message, with
- * the id and the content of this very request; so an answer to someone else, an error told as a result, a cut or a
- * changed text void a measurement.
+ * the id and the content of this very request; so an answer to another client, an error sent as a result, a cut
+ * or a changed text void a measurement.
  */
 export function echoProblem(body: Buffer, id: number, text: string): string | null {
   return resultProblem(body, id, (result) => contentProblem(result, text));
 }
 
-/** As `echoProblem`, for the mebibyte: the text is compared as bytes, for parsing it would be most of the client's work. */
+/** As `echoProblem`, for the mebibyte: it compares the text as bytes, because parsing would be most of the client's work. */
 export function bigProblem(body: Buffer, id: number, tool: BigTool): string | null {
   const text = bigText(tool);
   const at = body.indexOf(text.subarray(0, 64));

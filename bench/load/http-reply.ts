@@ -2,7 +2,7 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 
 /**
  * Reads one HTTP/1.1 response after another from the bytes of one connection: by length, in chunks, or without body.
- * As lean as it gets, for servers that are known: it trusts them to keep to the grammar.
+ * Minimal, for known servers: it trusts them to send valid HTTP.
  */
 export class HttpReply {
   status = 0;
@@ -14,7 +14,7 @@ export class HttpReply {
   #missing = -1;
   #chunked = false;
 
-  /** Forgets the finished response; bytes of a next one cannot have come yet, for nothing is pipelined. */
+  /** Discards the finished response; no bytes of the next one can be there yet, since requests are not pipelined. */
   reset(): void {
     this.#body = [];
     this.#pending = Buffer.alloc(0);
@@ -76,11 +76,11 @@ export class HttpReply {
       }
       const line = rest.indexOf('\r\n');
       if (line < 0) break;
-      // After a chunk's data stands an empty line; then the next size.
+      // The data of a chunk is followed by an empty line, then by the next size.
       if (line > 0) {
         const size = Number.parseInt(rest.toString('latin1', 0, line), 16);
         if (size === 0) {
-          // An empty line ends it; without that its bytes would stand before the next response.
+          // An empty line ends the body; unread, its bytes would precede the next response.
           if (rest.length >= line + 4) return true;
           break;
         }

@@ -1,42 +1,42 @@
 import type { BigTool } from '../upstream/answers.ts';
 
-/** What the load generator is told to do, as JSON in its one argument. */
+/** The job of the load generator, as JSON in its one argument. */
 export interface Job {
   readonly kind: 'calls' | 'list' | 'sessions' | 'open';
   readonly url: string;
-  /** Where as much of the same load arrives at the same time; sessions and connections are counted at each. */
+  /** Further URLs, which get the same load at the same time; sessions and connections are counted at each. */
   readonly alsoUrls: readonly string[];
   readonly era: 'stateful' | 'stateless';
   readonly connections: number;
-  /** Sessions that the connections share at most; some peers start one process for each. */
+  /** Limit of the sessions that the connections share; some peers start one process for each. */
   readonly maxSessions: number;
   /** The tool to call: `echo` answers with its argument, a big one with one mebibyte of text. */
   readonly tool: 'echo' | BigTool;
   /** What the target puts in front of a tool's name. */
   readonly toolPrefix: string;
-  /** Tools that a whole list must have. */
+  /** Number of tools in a whole list. */
   readonly tools: number;
-  /** The measured time begins no earlier than after so long, */
+  /** The measured time begins after this time at the earliest, */
   readonly warmUpMs: number;
-  /** and after so many operations that went right, at all doors together, unless that takes a minute. */
+  /** and after this many correct operations at all URLs together, unless that takes a minute. */
   readonly warmUpOperations: number;
   readonly measureMs: number;
-  /** Above 0: what is measured is taken in turns, one for each line on standard input, which begin so long before. */
+  /** Above 0: measures in turns, one for each line on standard input; the load of a turn begins this long before. */
   readonly leadMs: number;
   /** Processes whose CPU time is read at the start and at the end of the measured time. */
   readonly pids: readonly number[];
-  /** Processes whose CPU time is read apart. */
+  /** Processes whose CPU time is read separately. */
   readonly besidePids: readonly number[];
   /** For `open`: sessions held open meanwhile, and whether each holds a stream. */
   readonly openSessions: number;
   readonly streams: boolean;
-  /** Garbage is collected before memory is read, and what is held then is told too. */
+  /** Collects garbage before memory is read, and also reports the memory held then. */
   readonly collects: boolean;
 }
 
-/** What the generator found, as one line of JSON on its standard output; in turns, one for the warm-up and one for each. */
+/** What the generator found, as one line of JSON on its standard output; in turns, a line for the warm-up and for each. */
 export interface Finding {
-  /** As many operations went right before the measured time as the job says. */
+  /** Whether `warmUpOperations` operations went right before the measured time. */
   readonly warm: boolean;
   /** Operations (calls, lists, whole sessions) completed in the measured time. */
   readonly operations: number;

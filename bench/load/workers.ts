@@ -3,10 +3,10 @@ import type { HttpSocket } from './http-socket.ts';
 import type { Job } from './job.ts';
 import type { Meter } from './meter.ts';
 
-/** The run is given up when this many answers were wrong: the row is void anyway. */
+/** The run ends when this many answers were wrong: its row is void anyway. */
 const MAX_WRONG = 10;
 
-/** Does one operation after another on one connection, over the given clients in turn, until told to stop; and on, when told to run again. */
+/** Does one operation after another on one connection, with the given clients in turn, until `stop`; `run` starts it again. */
 export class Worker {
   readonly socket: HttpSocket;
   readonly #job: Job;

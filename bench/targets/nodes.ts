@@ -16,8 +16,8 @@ const PATIENCE_MS = 30_000;
 type Where = { readonly instances: 'both' | 'the second'; readonly loaded: 'first' | 'second' | 'both' };
 
 /**
- * Two nodes over a nats-server of their own. The time and memory of those count that have to do with the calls; nats-server's
- * stand beside.
+ * Two nodes with a nats-server of their own. The CPU time and memory of the nodes that handle the calls count; those of
+ * nats-server are shown separately.
  */
 function twoNodes(name: string, { instances, loaded }: Where): Target {
   return {
@@ -54,11 +54,11 @@ interface Pair {
   readonly nodes: readonly Child[];
   readonly urls: readonly [string, string];
   users: number;
-  /** One of the rows on it is done; the last one ends it. */
+  /** Ends the use by one row; the last row stops the pair. */
   left(): Promise<void>;
 }
 
-/** The rows of one scenario that stand on the same two nodes share them. */
+/** The rows of one scenario that use the same two nodes share them. */
 const pairs = new Map<string, Promise<Pair>>();
 
 async function pairOf(scene: Scene, behind: Behind, instances: Where['instances']): Promise<Pair> {

@@ -1,4 +1,4 @@
-/** What stands behind the target. A peer that only runs local commands has `stdio`. */
+/** The servers behind the target. A peer that only runs local commands has `stdio`. */
 export interface Scene {
   /** The measured server over HTTP: `url` of its stateful and of its stateless run. */
   readonly statefulUrl: string;
@@ -16,22 +16,22 @@ export type Behind = 'stateful' | 'stateless' | 'stdio' | 'fleet';
 
 export interface Running {
   readonly url: string;
-  /** Where the same load arrives at the same time, for what has several doors. */
+  /** Further addresses of a target with several doors, which get the same load at the same time. */
   readonly alsoUrls?: readonly string[];
   readonly toolPrefix: string;
   /** The processes whose CPU and memory count: the target's own, without the servers it runs. */
   pids(): readonly number[];
-  /** What else works for it, and is shown apart. */
+  /** Other processes that work for it; their use is shown separately. */
   besidePids?(): readonly number[];
   stop(): Promise<void>;
 }
 
-/** Something that stands between client and server, by name. */
+/** A program between client and server, by name. */
 export interface Target {
   readonly name: string;
   /** Measured only in scenarios that name it. */
   readonly named?: boolean;
-  /** Sessions it bears in a load of calls; a peer that starts a process per session is spared. */
+  /** Limit of sessions in a load of calls; lower for a peer that may start a process per session. */
   readonly maxSessions: number;
   /** True when it is measured with that behind it. */
   canServe(behind: Behind): boolean;

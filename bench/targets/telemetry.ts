@@ -30,7 +30,7 @@ function target(name: string, settings: (otlp: string) => object): Target {
   };
 }
 
-/** The receiver is in this process: what it costs is nobody's. */
+/** The receiver is in this process: its cost is not attributed to any target. */
 async function startWith(url: string, settings: (otlp: string) => object): Promise<Running> {
   let posts = 0;
   const receiver = createServer((request, response) => {
@@ -49,7 +49,7 @@ async function startWith(url: string, settings: (otlp: string) => object): Promi
       await running.stop();
       receiver.closeAllConnections();
       receiver.close();
-      if (posts === 0 && 'telemetry' in more) throw new Error('nothing was sent: not what is to be measured');
+      if (posts === 0 && 'telemetry' in more) throw new Error('no telemetry was sent, so there is nothing to measure');
     },
   };
 }

@@ -7,9 +7,9 @@ import { Child } from './child.ts';
 import { serverUrl } from './direct.ts';
 import type { Behind, Running, Scene, Target } from './target.ts';
 
-/** What the aggregate endpoint puts in front of the tools of the one server. */
+/** The prefix that the aggregate endpoint adds to the tools of the one server. */
 export const TOOL_PREFIX = 'up__';
-/** For Node, so that the gateway collects garbage when it is told to. */
+/** An option of Node: the gateway collects garbage on a signal. */
 export const COLLECTS = `--import=${new URL('collector.mjs', import.meta.url).href}`;
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 

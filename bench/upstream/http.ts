@@ -1,6 +1,6 @@
 /**
- * The measured server over Streamable HTTP: as little work as an answer takes. Arguments: era, tools. Any path is a
- * server of its own, so that one process stands for fifty. Says its port on standard output.
+ * The measured server over Streamable HTTP: does the least work that an answer needs. Arguments: era, tools. Each path is
+ * a separate server, so that one process serves as fifty. Prints its port on standard output.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

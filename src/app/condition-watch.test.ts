@@ -78,7 +78,7 @@ function rig() {
   return { clock, facts, heard, next };
 }
 
-test('each condition is told once when it begins and once when it is over', async () => {
+test('each condition is reported once when it begins and once when it ends', async () => {
   const { facts, next } = rig();
   assert.deepEqual(await next(), []);
   for (const [change, back, said] of [
@@ -128,7 +128,7 @@ test('each condition is told once when it begins and once when it is over', asyn
   assert.deepEqual(await next(), ['drift_blocked a 2 definitions wait for approval and are withheld']);
   facts.withheld = 0;
   assert.deepEqual(await next(), ['drift_blocked a over']);
-  // The definitions of many servers are not gone through at once.
+  // One check examines the definitions of 20 servers.
   facts.withheld = 1;
   for (let i = 0; i < 99; i++) facts.states.set(`s${i}`, 'running');
   for (let i = 0; i < 5; i++) assert.equal((await next()).length, 20);
@@ -153,7 +153,7 @@ test('a server that is tried again is down after a minute', async () => {
   facts.states.set('a', 'failed');
   for (let i = 0; i < 29; i++) await next();
   assert.deepEqual(heard, []);
-  // Up for a moment: the minute begins anew.
+  // The server runs for a moment: the minute starts again.
   facts.states.set('a', 'running');
   await next();
   facts.states.set('a', 'unreachable');
@@ -161,7 +161,7 @@ test('a server that is tried again is down after a minute', async () => {
   assert.deepEqual(await next(), ['server_down a it is unreachable']);
 });
 
-test('programs and the event stream hear of a server that cannot start, until it is gone', {
+test('programs and the event stream get the condition of a server that cannot start, and its end on removal', {
   timeout: 30_000,
 }, async () => {
   await using gateway = await createGateway({ config: { mcpServers: { bad: { url: 'ftp://x' } } } });

@@ -8,7 +8,7 @@ import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import { registerGauges } from './gauges.ts';
 import type { MemoryWatch } from './memory/memory-watch.ts';
 
-/** The middle and the longest of the delays since they were told last, in seconds. */
+/** The median and the longest of the delays since the last exposition, in seconds. */
 function delays(metrics: Metrics): [number, number] {
   const text = metrics.exposition();
   const of = (quantile: string) =>
@@ -34,7 +34,7 @@ test('the delay of the event loop is the measured lateness, not the interval of 
     while (performance.now() < until);
     await delay(400);
     const [middle, longest] = delays(metrics);
-    assert.ok(longest >= 0.2, `${longest}: it stood still for 0.3 s`);
+    assert.ok(longest >= 0.2, `${longest}: the loop was blocked for 0.3 s`);
     assert.ok(middle < 0.015, `${middle}: for the rest of the time it was hardly late`);
   } finally {
     gauges.close();

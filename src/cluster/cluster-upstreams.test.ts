@@ -37,7 +37,7 @@ test('each call of one exchange has its own time to find a node that serves it, 
     await nodes.pass(1_800);
     const called = nodes.clock.now();
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
-    assert.ok(nodes.clock.now() > called, 'its place was not there at once');
+    assert.ok(nodes.clock.now() > called, 'the call waited for a new owner');
     assert.deepEqual([exchange.searchStartedAt, startedAt! < called], [called, true]);
   }));
 
@@ -59,7 +59,7 @@ test('a call that waits for its owner is NOT_SENT after five seconds, although i
     const a = await nodes.join('a', [serverNamed('web'), near]);
     const b = await nodes.join('b', [serverNamed('web')]);
     assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
-    // It has dropped the server, and what runs of it does not end: nobody else may have it until then.
+    // Node b has dropped the server, but its process does not end yet: no other node may own the server until then.
     let ended = (): void => {};
     b.local.ending = new Promise((resolve) => {
       ended = resolve;
@@ -79,7 +79,7 @@ test('a call that waits for its owner is NOT_SENT after five seconds, although i
     await nodes.until(dropped);
   }));
 
-test('a server that is misconfigured at a node is served by another node, and only its own node knows it if there is none', () =>
+test('a server misconfigured at one node is served by another; if no other node has it, only that node lists it', () =>
   onNodes(async (nodes) => {
     const wrong = (name: string) => serverNamed(name, { transport: remoteSpec, misconfigured: 'T is not set' });
     const a = await nodes.join('a', [wrong('web'), wrong('lone')]);
@@ -107,7 +107,7 @@ function electing(nodes: ClusterBench): { readonly state: SharedState; silent: b
   return store;
 }
 
-test('fault:F43 a call that does not reach its owner for a moment goes there when it is back, without a look into the store', () =>
+test('fault:F43 a call that does not reach its owner for a moment is sent when the owner is back, without reading the store', () =>
   onNodes(async (nodes) => {
     const store = electing(nodes);
     const a = await nodes.join('a', [serverNamed('web')], { state: store.state });

@@ -6,7 +6,7 @@ import { MemoryHub } from '../bus/memory/memory-wire.ts';
 import { Lifetime } from './lifetime.ts';
 import { LEASE_MS } from './nodes/lease-record.ts';
 
-test('what a cluster registered at the bus and the clock ends with it, and nothing begins afterwards', async () => {
+test('subscriptions, handlers and timers of a cluster end with it, and no timer starts afterwards', async () => {
   const clock = new FakeClock();
   const hub = new MemoryHub();
   const [bus, other] = [memoryBus(hub, clock), memoryBus(hub, clock)];
@@ -37,7 +37,7 @@ test('what a cluster registered at the bus and the clock ends with it, and nothi
   await Promise.all([bus.close(), other.close()]);
 });
 
-test('a call that looks for a node when its cluster ends comes to an end', () =>
+test('a call that looks for a node is NOT_SENT when its cluster closes', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory')]);
@@ -51,7 +51,7 @@ test('a call that looks for a node when its cluster ends comes to an end', () =>
     assert.equal(outcome.kind === 'failure' && outcome.error.code, 'NOT_SENT');
   }));
 
-test('a closed cluster waits for nothing', () =>
+test('a closed cluster leaves no timers', () =>
   onNodes(async (nodes) => {
     const node = await nodes.join('a', [serverNamed('memory')]);
     await nodes.until(node.cluster.close());

@@ -62,7 +62,7 @@ class Bench {
   }
 }
 
-test('what the previous secret sealed is sealed again with the current one, once, and its end is logged', async () => {
+test('records of the previous secret are sealed again with the current one, once, and the end is logged', async () => {
   const bench = new Bench();
   for (let i = 0; i < 100; i++) await bench.write(i % 2 === 0 ? OLD : NEW, `r${i}`);
   await bench.bucket.create('strange', Buffer.from('nobody’s'));
@@ -70,16 +70,16 @@ test('what the previous secret sealed is sealed again with the current one, once
   const node = bench.node(NEW, OLD);
   await bench.pass(15_000);
   assert.equal(await bench.openedBy(NEW), 100);
-  assert.equal((await bench.bucket.get('r1'))!.revision, before, 'what is sealed with it already stays as it is');
+  assert.equal((await bench.bucket.get('r1'))!.revision, before, 'a record of the current secret stays as it is');
   assert.equal((await bench.bucket.get('strange'))!.value.toString(), 'nobody’s');
   assert.deepEqual([bench.said('records_sealed_anew'), bench.said('previous_secret_unused')], [1, 1]);
-  // A node that still has the other one in force writes once more.
+  // A node whose current secret is still the old one writes once more.
   await bench.write(OLD, 'late');
   await bench.pass(610_000);
   assert.equal(await bench.openedBy(OLD), 0);
   assert.deepEqual([bench.said('records_sealed_anew'), bench.said('previous_secret_unused')], [2, 2]);
   await bench.pass(1_300_000);
-  assert.equal(bench.said('previous_secret_unused'), 2, 'it is not said again');
+  assert.equal(bench.said('previous_secret_unused'), 2, 'it is not logged again');
   node.close();
 });
 

@@ -88,7 +88,7 @@ test('S4.14 check:F6 a deadline in seconds, set before or after the server exist
   for (const server of ['early', 'late']) {
     await assert.rejects(gateway.callTool({ server, tool: 'wait' }), { code: 'TIMEOUT', message: /within \d{2,3} ms/ });
   }
-  // Taken back: the same call is still open when another one with a deadline has long run out.
+  // The deadline is reset: the same call is still open long after another call reached its deadline.
   await gateway.setTimeout('early', -1);
   const stop = new AbortController();
   let ended = false;

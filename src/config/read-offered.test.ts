@@ -33,7 +33,7 @@ async function definitions(offer: Offer): Promise<Record<string, object>> {
   const result = await read(offer);
   assert.ok(result.ok, JSON.stringify(result));
   const all = result.servers.map(({ server, definition }) => [server.name, definition]);
-  // As it is when it has been sent.
+  // The definition as a client receives it.
   return JSON.parse(JSON.stringify(Object.fromEntries(all)));
 }
 
@@ -51,7 +51,7 @@ function shown({ origin: _, transport, ...rest }: Server): object {
   return { ...rest, transport: { ...spec, ...env, ...headers } };
 }
 
-/** Those whose clients a text shows too, without its path. */
+/** Files whose text is enough to recognise the client, without the path. */
 const FILES: readonly (readonly [client: string, file: string])[] = [
   ['claude', '.mcp.json'],
   ['cursor', '.cursor/mcp.json'],
@@ -72,7 +72,7 @@ const FILES: readonly (readonly [client: string, file: string])[] = [
 ];
 
 for (const [client, path] of FILES) {
-  test(`a pasted file of ${client} means the servers that the file means, read alone and added`, async () => {
+  test(`a pasted file of ${client} yields the same servers as the file, also when they are added`, async () => {
     const file = join(FIXTURES, client, path);
     const folder = folderOf(file);
     const loaded = await loadConfig({ files: [file], cwd: '/', env: ENV });
@@ -92,7 +92,7 @@ for (const [client, path] of FILES) {
   });
 }
 
-test('a command line is split as a shell does it, with its variables; an address is one in any case', async () => {
+test('a command line is split as a shell does it, with its variables; an address may be in any case', async () => {
   const of = async (command: string, name: string | null = 'x') => (await definitions({ command, name }))['x'];
   assert.deepEqual(await of(`node -e 1 --root="my dir" --x='a b' "" a\\ b\\"c 'it'"'"'s' \\\n  --last`), {
     command: 'node',
@@ -108,7 +108,7 @@ test('a command line is split as a shell does it, with its variables; an address
   assert.deepEqual(Object.keys(await definitions({ command: 'https://mcp.linear.app/mcp', name: null })), ['linear']);
 });
 
-test('a line that adds a server to a client or to Trunkline means that server', async () => {
+test('a command line that adds a server to a client or to Trunkline yields that server', async () => {
   const mem = { command: 'npx', args: ['-y', 'mem', '--', '-e'], env: { A: 'b' } };
   for (const command of [
     'trunkline add mem -e A=b -- npx -y mem -- -e',
@@ -133,7 +133,7 @@ test('a line that adds a server to a client or to Trunkline means that server', 
   });
 });
 
-test('what is no command and no address is refused at its place', async (t) => {
+test('an invalid command or address is refused with its position', async (t) => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ['htps://example.com/mcp', /^TL1408 1:1 .*scheme "htps"; only http and https are possible; write http/],
     ['https//example.com/mcp', /^TL1408 1:1 .*lacks its scheme; write http:\/\/ or https/],
@@ -232,7 +232,7 @@ test('a pasted file with settings of one client is read as that client reads it,
   });
 });
 
-test('a document without servers says so at its place; what is left out of one is a warning', async () => {
+test('a document without valid servers is refused with the position; each part left out causes a warning', async () => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ['{"mcpServers": {}}', /^TL1401 1:1 no servers/],
     ['{"mcpServers": [{"command": "node"}]}', /^TL1304 1:17 mcpServers\[0\] needs a "name"/],

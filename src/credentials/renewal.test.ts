@@ -19,7 +19,7 @@ const SERVER = {
 const withAuth = (auth: Partial<AuthSpec>) =>
   ({ ...SERVER, transport: { ...SERVER.transport, auth: { ...PLAIN_AUTH, ...auth } } }) as Server;
 
-/** A token endpoint that rotates: a refresh token that was used before is worth nothing. */
+/** A token endpoint that rotates refresh tokens: it refuses a used one. */
 function rotating() {
   let generation = 0;
   const counts = { exchanges: 0, refused: 0 };
@@ -150,7 +150,7 @@ test('fault:F21 a store that is away when the new token comes loses no login', a
   assert.equal(other.tokens(SERVER)?.refresh, 'refresh-1');
 });
 
-test('fault:F20 an authorization server that was away is asked again, later and later, and then the server is told', async () => {
+test('fault:F20 an authorization server that was away is retried at growing intervals; then the change is reported', async () => {
   const [clock, changes, records] = [new FakeClock(), [] as string[], new SharedRecords()];
   const { counts, fetch } = rotating();
   let asked = 0;

@@ -69,7 +69,7 @@ test('the aggregate acknowledges no lists that none of its servers has', async (
   assert.deepEqual(sent(open), ['subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}']);
 });
 
-/** Each notification takes so long to make. */
+/** Makes each notification take this long. */
 function slow(bench: GatewayBench, { exchange }: Open, ms: number): void {
   const emit = exchange.emit.bind(exchange);
   exchange.emit = (message) => {
@@ -90,7 +90,7 @@ test('while a notification takes long to make, more changes are in the next one'
   assert.equal(sent(open).length - 1, 1);
   await bench.clock.advance(600);
   assert.equal(sent(open).length - 1, 2);
-  // What waits is sent before the stream ends.
+  // A waiting notification is sent before the stream ends.
   bench.relist('old', { ...OLD, tools: [tool('f')] }, ['tools']);
   bench.gateway.drain();
   assert.equal(sent(open).length - 1, 3);
@@ -131,13 +131,13 @@ test('a server’s own list_changed is passed on even if the list is equal, once
   for (let i = 0; i < 5; i++) bench.gateway.listsAnnounced('old', key, said);
   bench.gateway.listsAnnounced('old', 'key of another connection', said);
   await bench.clock.advance(100);
-  // The prompts are not what this server says that it tells of.
+  // This server does not declare listChanged for prompts.
   for (const listening of [all, own]) assert.deepEqual(sent(listening).slice(1), ['tools/list_changed {}']);
   assert.equal(sent(ann).length, 1, 'may not use it');
   bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
   bench.gateway.listsAnnounced('old', key, said);
   await bench.clock.advance(100);
-  assert.equal(sent(all).length, 3, 'where it did change it is told once too');
+  assert.equal(sent(all).length, 3, 'a list that did change is announced once too');
 });
 
 test('check:G3 a client that was notified of a changed list is not notified of the break before it as well', async () => {
@@ -156,9 +156,9 @@ test('check:G3 a client that was notified of a changed list is not notified of t
   assert.equal(await broken('missed'), 1);
   bench.relist('old', { ...OLD, tools: [tool('c')] }, ['tools']);
   await bench.clock.advance(100);
-  assert.equal(await broken('missed'), 2, 'what has changed since is told');
+  assert.equal(await broken('missed'), 2, 'a later change is notified, the break after it is not');
   await bench.clock.advance(2_000);
-  assert.equal(await broken('missed'), 3, 'so is a later break');
+  assert.equal(await broken('missed'), 3, 'a later break is notified');
 });
 
 test('check:G3 a client that listens here and may ask elsewhere is notified once more when another node has new lists too', async () => {
@@ -183,7 +183,7 @@ test('check:G3 a client that listens here and may ask elsewhere is notified once
   assert.equal(sent(ann).length, 1, 'may not use it');
   await bench.clock.advance(12_000);
   await elsewhere('old');
-  assert.equal(sent(all).length, 3, 'by now everybody has long had it');
+  assert.equal(sent(all).length, 3, 'after 12 s no notification is sent');
 });
 
 test('on a stateful server’s own endpoint only what it declares is honoured', async () => {
@@ -259,7 +259,7 @@ test('a relay that breaks is opened again with growing pauses, as long as the cl
   assert.equal(bench.upstreams.calls.length, 2);
   await bench.clock.advance(1);
   assert.equal(bench.upstreams.calls.length, 3);
-  // By then the client was told what it had asked for.
+  // By then the client has an acknowledgement of what it requested.
   assert.match(sent(open)[0]!, /y:\/\/1/);
   open.exchange.cancel('gone');
   await bench.clock.advance(100_000);
@@ -312,7 +312,7 @@ test('check:D11 on a stateless server’s own endpoint the listen passes through
   await settled();
   await bench.clock.advance(1_000);
   bench.upstreams.calls[1]!.exchange.emit(ack);
-  // What the gateway learns of its own is not told twice.
+  // A change that the gateway itself detects is notified once.
   bench.relist('young', YOUNG, ['resources']);
   await bench.clock.advance(100);
   assert.deepEqual(sent(open), [
@@ -322,7 +322,7 @@ test('check:D11 on a stateless server’s own endpoint the listen passes through
   ]);
 });
 
-test('a drain ends every listen in order, and later ones too', async () => {
+test('a drain ends every listen with a complete result, and later ones too', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();

@@ -52,7 +52,7 @@ test('S2.6 a list that a session got while a server came up is not reported to i
   assert.ok(listed.kind === 'answer' && listed.message.body.includes('late__z'));
   await bench.clock.advance(100);
   assert.deepEqual(reported(bench), ['s notifications/prompts/list_changed']);
-  // What changes after it was given is told, also when it becomes again what was announced before.
+  // A change after the answer is notified, even if the list returns to one announced before.
   await bench.run('tools/list', null, { client: session });
   bench.relist('late', { ...advertisement, tools: [tool('other')] }, ['tools']);
   await bench.run('tools/list', null, { client: session });
@@ -201,7 +201,7 @@ test('check:B13 on a server’s endpoint the level passes if it concerns only th
     const outcome = await bench.run('logging/setLevel', '{"level":"debug"}', { endpoint: endpointOf(server) });
     assert.equal(outcome.kind, 'answer', server);
   }
-  // A server without logging says so itself.
+  // A server without logging answers with the error itself.
   assert.deepEqual(
     bench.upstreams.calls.map(({ server }) => server),
     ['own', 'mute'],

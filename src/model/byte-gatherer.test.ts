@@ -13,7 +13,7 @@ test('the gathered bytes equal the pieces, and so do their edges', () => {
         const pooled = Buffer.from(piece);
         if (pooled.length % 2 === 0) gatherer.addCopy(pooled);
         else gatherer.add(pooled);
-        // What was copied may be written over by whoever gave it; small pieces always are.
+        // The caller may overwrite bytes that were copied; small pieces are always copied.
         if (pooled.length % 2 === 0 || pooled.length < 16 * 1024) pooled.fill(0);
       }
       const whole = Buffer.concat(pieces);
@@ -71,6 +71,6 @@ test('a huge body is gathered in one block as it comes, unchanged', () => {
     assert.equal(gatherer.length, 0);
     gatherer.add(Buffer.from('next'));
     assert.equal(gatherer.take().toString(), 'next');
-    assert.ok(taken.equals(whole), 'what was taken is not written to again');
+    assert.ok(taken.equals(whole), 'taken bytes are not written to again');
   }
 });

@@ -7,7 +7,7 @@ import { type Clock, SteadyWall, systemClock } from './clock.ts';
 const fake = new FakeClock();
 interface Passing {
   pass(ms: number): Promise<unknown>;
-  /** The process stands still. */
+  /** Blocks the process. */
   stall(ms: number): void;
 }
 
@@ -15,7 +15,7 @@ const CLOCKS: readonly [name: string, clock: Clock, passing: Passing][] = [
   [
     "the system's",
     systemClock,
-    // What timers make just before the end of the first sleep is due before the end of the second, however slow all is.
+    // A timer set just before the end of the first sleep is due before the end of the second, even on a slow machine.
     {
       pass: (ms) => sleep(ms).then(() => sleep(20)),
       stall: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
@@ -42,7 +42,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     assert.deepEqual(ran, []);
     await pass(200);
     assert.deepEqual(new Set(ran.slice(0, 2)), new Set(['zero', 'past']));
-    // Where the process stands still meanwhile, what is overdue runs before what it makes.
+    // If the process is blocked meanwhile, overdue timers run before the timers that they set.
     assert.equal(ran[2], 'ten');
     assert.deepEqual(new Set(ran.slice(3)), new Set(['from within', 'thirty']));
   });
@@ -76,7 +76,7 @@ for (const [name, clock, { pass, stall }] of CLOCKS) {
     assert.deepEqual(ran, ['first', 'promise of the first', 'second', 'made by the first']);
   });
 
-  test(`${name} clock: the time is over when a timer runs, and never goes back`, async () => {
+  test(`${name} clock: a timer runs after its delay, and the time never goes back`, async () => {
     const began = clock.now();
     const seen: number[] = [];
     for (const delayMs of [40, 10, 25]) clock.after(delayMs, () => seen.push(clock.now() - began));
@@ -155,7 +155,7 @@ test('fault:F38 the machine sleeps: that time counts, wherever the wall clock is
   assert.equal(since(), 9 * HOUR + 100);
 });
 
-test('the real sources: the time of day', () => {
+test('with the real sources the clock gives the time of day', () => {
   const wall = new SteadyWall();
   assert.ok(Math.abs(wall.now() - Date.now()) < 1_000);
 });

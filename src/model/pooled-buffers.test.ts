@@ -23,7 +23,7 @@ describe('pooled buffers', () => {
     assert.equal(first.length, MIB);
     first.fill('a');
     returnClaimed(view);
-    assert.equal(view.length, 100, 'not before somebody has claimed it');
+    assert.equal(view.length, 100, 'a buffer without a claim is not returned');
     assert.ok(claim(view));
     returnClaimed(view);
     assert.equal(view.length, 0);
@@ -93,7 +93,7 @@ describe('another frame around bytes of a pooled buffer', () => {
     assert.ok(whole !== null);
     assert.equal(whole.toString(), `a longer beginning${'m'.repeat(MIB - 8)}!`);
     assert.equal(body.length, 0);
-    assert.ok(claim(whole), 'it is lent as it was');
+    assert.ok(claim(whole), 'it can be claimed as before');
     returnClaimed(whole);
     assert.equal(whole.length, 0);
   });
@@ -113,8 +113,8 @@ const module = (name: string): string => JSON.stringify(resolve(import.meta.dirn
 const FACTOR = /\[GlobalMemoryController\] factor ([\d.]+)/g;
 
 /**
- * By how much V8 says, at each of five collections, that the heap with what it holds outside may grow until the next one:
- * in a process of its own, which has done that before. To count how often V8 collects by itself would be to measure time.
+ * The factors by which, according to V8, the heap with its external memory may grow until the next collection: at five
+ * collections in a separate process that has run `what` before. A count of V8's own collections would depend on time.
  */
 async function factorsAfter(what: string): Promise<string[]> {
   const program = `
@@ -138,7 +138,7 @@ test('while large bodies pass, memory may grow to three times before V8 collects
 });
 
 test('before large bodies come, and after a while without them, V8 grows the heap by its own rules', async () => {
-  // It reckons anew each time: at most four times, and a tenth where few objects are made.
+  // V8 computes the factor at each collection: at most 4, and 1.1 where few objects are allocated.
   for (const what of [
     '',
     'takeBuffer(1024 * 1024);',
@@ -159,7 +159,7 @@ test('a buffer filled by its bytes is freed at once', () => {
   assert.equal(whole.length, 0);
 });
 
-test('a part of something larger is left alone, and so is an empty one', () => {
+test('a part of a larger buffer is not freed, and neither is an empty buffer', () => {
   const whole = Buffer.from(new ArrayBuffer(64)).fill(7);
   releaseBytes(whole.subarray(0, 63));
   releaseBytes(whole.subarray(0, 0));

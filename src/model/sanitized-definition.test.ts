@@ -48,7 +48,7 @@ test('S1.19 arguments are shown without values that may be secret, and otherwise
   assert.deepEqual(shown(...paths), paths);
 });
 
-test('the name of a package is shown, whatever it looks like, and what is given to the program is not', () => {
+test('a package name that looks random is shown; the same text as an argument of the program is hidden', () => {
   const of = (program: string, ...args: string[]) => sanitizedDefinition(command(args, { command: program })).args;
   const name = 'weather-server-20251125-beta';
   assert.deepEqual(of('npx', '-y', name, name), ['-y', name, '[redacted]']);

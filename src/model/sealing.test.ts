@@ -9,12 +9,12 @@ const OLD = Buffer.alloc(32, 1);
 const NEW = Buffer.alloc(32, 2);
 const clock = new FakeClock();
 const KINDS = {
-  'the same text alike': (key: Buffer) => new Sealer(key),
-  'under another number each day': (key: Buffer) => new StateSealer({ key, clock, random: systemRandom }),
+  'with a derived nonce': (key: Buffer) => new Sealer(key),
+  'with daily keys': (key: Buffer) => new StateSealer({ key, clock, random: systemRandom }),
 };
 
 for (const [how, make] of Object.entries(KINDS)) {
-  test(`while a key changes, what is sealed ${how} opens under either, and the gateway knows what the first key has not sealed`, () => {
+  test(`while a key changes, text sealed ${how} opens under either key, and text that the first key has not sealed is recognised`, () => {
     const before = sealingOf([OLD], make);
     const first = sealingOf([OLD, NEW], make);
     const second = sealingOf([NEW, OLD], make);
@@ -28,7 +28,7 @@ for (const [how, make] of Object.entries(KINDS)) {
     assert.deepEqual([before.open('c', old), before.open('c', anew)], ['text', null]);
     assert.deepEqual([after.open('c', old), after.open('c', anew)], [null, 'text']);
     assert.deepEqual([second.outdated?.('c', old), second.outdated?.('c', anew)], [true, false]);
-    assert.equal(second.outdated?.('c', 'nobody’s'), false, 'what nobody can open cannot be sealed anew');
+    assert.equal(second.outdated?.('c', 'nobody’s'), false, 'text that no key opens cannot be sealed anew');
     assert.equal(after.outdated, undefined);
   });
 }

@@ -134,7 +134,7 @@ describe('the envelope of a message', () => {
 });
 
 describe('bytes from clients', () => {
-  test('S2.1 check:B9 what JSON does not allow is a parse error', () => {
+  test('S2.1 check:B9 a value that JSON does not allow is a parse error', () => {
     const values = [
       "'x'",
       'undefined',
@@ -308,7 +308,7 @@ describe('bytes from clients', () => {
     ]) {
       refused(request('', params), 'INVALID_REQUEST');
     }
-    // What is no such name, and what a tool calls its arguments, is nobody's business.
+    // Other names are accepted, and every name inside a tool's arguments.
     for (const params of [
       '{"name":"x","Names":1,"nam":2,"NAMEX":3,"ñame":4,"\\u006e":5,"ſ":6}',
       '{"name":"x","arguments":{"Name":1,"name":2,"_META":{"progresstoken":1}}}',

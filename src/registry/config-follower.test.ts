@@ -105,7 +105,7 @@ test('check:A10 a mistake in one definition leaves its server unchanged, and the
   assert.equal(transport.type === 'stdio' && transport.command, 'new');
   assert.deepEqual(follower!.problems.map(({ code }) => code).sort(), ['TL1301', 'TL1408']);
   assert.equal(reloads.at(-1)!.kind, 'applied');
-  // What was good before is good still after a further change, and what becomes good is taken over.
+  // After a further change s1 keeps its last good definition, and that of fresh, now valid, is applied.
   write({ ...twenty, s1: { comand: 'x' }, s2: { command: 'newer' }, fresh: { url: 'http://127.0.0.1/' } });
   await until(() => registry.version === 3);
   assert.equal(registry.state.servers.get('s1'), before);
@@ -178,7 +178,7 @@ test('a reload does not ask for an input again', async () => {
   assert.equal(asked, 1);
 });
 
-/** A variable that cannot be read: stands for any defect of a reading. */
+/** A variable that cannot be read: an example of any defect during a read. */
 const failing = {
   get BROKEN(): string {
     throw new TypeError('cannot read GEHEIM\n    at GEHEIM');
@@ -190,7 +190,7 @@ test('fault:F37 a read that throws is reported as refused, keeps the old configu
   await follow(undefined, failing);
   const before = registry.state;
   write({ one: { command: '${BROKEN}' } });
-  // Nobody waits for this reading: if it rejected, the process would end.
+  // No caller waits for this read: if it rejected, the process would end.
   await until(() => reloads.length > 0);
   const [reported] = reloads;
   assert.ok(reported?.kind === 'refused');

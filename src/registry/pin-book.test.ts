@@ -51,7 +51,7 @@ function setUp() {
   return { clock, runTimeStore, open, logged, desired, asked, kinds };
 }
 
-/** Nodes on one store, none of which knows of any server that it should be there. */
+/** Nodes that share one store, each without desired servers. */
 function sharing() {
   const clock = new FakeClock();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger: Logger.silent() });
@@ -79,7 +79,7 @@ const digests = (book: PinBook, key: string) =>
     ?.approved.map(({ digest }) => digest);
 const kinds = async (book: PinBook) => (await book.history('s', { limit: 50 })).map(({ kind }) => kind);
 
-test('check:G4 first use is trusted once, and is there after a restart', async () => {
+test('check:G4 first use is trusted once, and its pins are there after a restart', async () => {
   const { open, clock } = setUp();
   const book = await open();
   assert.equal(book.of('s').trustedAt, null);
@@ -91,7 +91,7 @@ test('check:G4 first use is trusted once, and is there after a restart', async (
   assert.deepEqual(await kinds(next), ['trusted']);
 });
 
-test('check:G4 approval adds a definition, block takes the name, approval returns it, a removed one is gone', async () => {
+test('check:G4 approval adds a definition, a block takes the name, approval returns it, and removal deletes it', async () => {
   const { open } = setUp();
   const book = await open();
   await book.trust('s', [tool('a'), tool('b')], '');
@@ -197,7 +197,7 @@ test('check:G4 decisions of another node are merged before the next decision', a
   await assert.rejects((await open(never)).approve('s', [tool('a')], [], 'op'), PinsContended);
 });
 
-test('check:G4 of servers that come and go under new names the oldest are dropped, desired ones never', async () => {
+test('check:G4 the oldest of the servers that come and go under new names are dropped, desired ones never', async () => {
   const { open, desired, clock, asked } = setUp();
   const book = await open();
   desired.add('kept');
@@ -206,7 +206,7 @@ test('check:G4 of servers that come and go under new names the oldest are droppe
     await clock.advance(1);
     await book.trust(`passing-${i}`, [tool('a')], '');
   }
-  // While nobody can say what there should be, nothing is forgotten.
+  // While the desired servers are unknown, no pins are dropped.
   asked.known = false;
   await book.trust('late', [tool('a')], '');
   assert.notEqual(book.of('passing-11').trustedAt, null);
@@ -222,10 +222,10 @@ test('check:G4 of servers that come and go under new names the oldest are droppe
   assert.deepEqual(await next.history('passing-0', { limit: 5 }), []);
 });
 
-test('check:G4 each node drops only what it trusted itself from a shared store, and no other node reports that as a loss', async () => {
+test('check:G4 a node drops from a shared store only the pins that it trusted itself, and no node reports a loss', async () => {
   const { clock, runTimeStore, logged, node } = sharing();
   const [a, b] = [await node(), await node()];
-  // What b has is disabled there, or b is away: a hears nothing of it.
+  // The server is disabled at b, or b is away: a does not know of it.
   await b.trust('theirs', [tool('a')], '');
   await a.reload();
   for (let i = 0; i < 1_005; i++) {
@@ -257,11 +257,11 @@ test('check:G4 a node that is too late to trust a server does not report its pin
   await a.reload();
   assert.equal(a.isLost('s'), false);
   await b.reload();
-  assert.equal(b.isLost('s'), true, 'whoever has trusted it misses them');
+  assert.equal(b.isLost('s'), true, 'the node that trusted it misses them');
 
   await b.block('t', [tool('a')], 'op');
   await a.trust('t', [tool('a')], '');
-  assert.deepEqual([a.of('t').trustedAt, a.isLost('t')], [null, false], 'blocked meanwhile: looked at again');
+  assert.deepEqual([a.of('t').trustedAt, a.isLost('t')], [null, false], 'blocked meanwhile: not trusted yet');
   await a.trust('t', [tool('b')], '');
   assert.notEqual(a.of('t').trustedAt, null);
   assert.equal(
@@ -297,7 +297,7 @@ const NOTE: DriftEvent = {
 };
 
 for (const reads of [true, false])
-  test(`check:G4 trust that could not be saved gives way to what another node decided, which this node has ${reads ? '' : 'not '}read`, async () => {
+  test(`check:G4 trust that could not be saved gives way to the decision of another node, which this node has ${reads ? '' : 'not '}read`, async () => {
     const { runTimeStore, node } = sharing();
     const { state, port } = failing(runTimeStore);
     const [a, b] = [await node(port), await node()];
@@ -318,7 +318,7 @@ for (const reads of [true, false])
     await runTimeStore.close();
   });
 
-test('check:G4 a name that another node blocked stays blocked where this node trusts the server', async () => {
+test('check:G4 a name that another node blocked stays blocked when this node trusts the server', async () => {
   const { runTimeStore, node } = sharing();
   const { state, port } = failing(runTimeStore);
   const [a, b] = [await node(port), await node()];
@@ -344,7 +344,7 @@ test('check:G4 a definition whose name is too long to be pinned is not reported 
   assert.deepEqual(await kinds(book), ['approved']);
 });
 
-test('check:G4 of the kinds of client that a server is listed for 128 are remembered, and further ones are not new', async () => {
+test('check:G4 the first 128 kinds of client of a server are remembered, and further ones do not count as new', async () => {
   const { open, kinds } = setUp();
   const book = await open();
   const first = Array.from({ length: 300 }, (_, n) => book.isFirstListing('s', `stateful ${n}`));

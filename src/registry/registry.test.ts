@@ -17,7 +17,7 @@ function reported(change: RegistryChange): unknown {
   return { version, ...Object.fromEntries(names), ...(settings.length === 0 ? {} : { settings }) };
 }
 
-test('a change says what it adds and takes away, until its listener leaves', async () => {
+test('a listener receives added and removed servers until it unsubscribes', async () => {
   const registry = new Registry(await state('a'));
   const heard: RegistryChange[] = [];
   const stop = registry.onChange((change) => heard.push(change));
@@ -33,7 +33,7 @@ test('a change says what it adds and takes away, until its listener leaves', asy
 
 test('an equal state is no change, but its positions in the file are updated', async () => {
   const registry = new Registry(await state('a'));
-  registry.onChange(() => assert.fail('nobody is told'));
+  registry.onChange(() => assert.fail('a listener was called'));
   const same = await state('a');
   assert.equal(registry.replace(same), false);
   assert.equal(registry.version, 1);

@@ -121,7 +121,7 @@ test('check:A8 a store that cannot be read, or has less than before, changes not
   assert.equal(servers.provenance('base')?.suspended, true);
   answer(null);
   assert.equal(await servers.refresh(), false);
-  // One that says so itself, of later, is another matter: somebody has removed them.
+  // An empty store of a later revision is valid: an operator has removed the servers.
   answer({ revision: 99, records: empty });
   assert.equal(await servers.refresh(), true);
 });
@@ -142,7 +142,7 @@ test('fault:F35 a stored server that this version cannot read is held back with 
   assert.ok(!servers.problems.some((problem) => problem.includes('newer')));
 });
 
-test('fault:F34 a change that the store refuses is in force nowhere', async () => {
+test('fault:F34 a change that the store refuses has no effect', async () => {
   const { servers, names, server, fail, changes } = await rig();
   await servers.add(text('one', url), PLAIN);
   const before = changes();
@@ -183,7 +183,7 @@ test('a stored definition that becomes unreadable stays in force and is reported
   assert.deepEqual(next.problems, []);
 });
 
-test('check:A8 a file that gives no answer keeps the server that names it as it was, and no other', async (t) => {
+test('check:A8 when a file does not respond, only the server that names it stays as it was', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'tl-run-time-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const names = ['dead', 'good'];
@@ -242,7 +242,7 @@ test('a file’s server wins over a stored one with a similar name, as long as i
   assert.equal(server('my_server')?.timeoutMs, 900_000);
 });
 
-test('a suspension holds for the name, of a file’s server too; only the file enables what the file disables', async () => {
+test('a suspension holds for the name, also of a file’s server; only the file enables a server that it disables', async () => {
   const { servers, server, files } = await rig();
   await servers.suspend('base');
   assert.equal(server('base')?.enabled, false);
@@ -273,7 +273,7 @@ test('check:A14 a temporary server has its time and session, and keeps both when
   servers.sessionEnded('session-1');
   assert.deepEqual(names(), ['base', 'none']);
   assert.equal(lines.filter((line) => line.includes('temporary_server_ended')).length, 3);
-  assert.equal(clock.pending, 0, 'nothing is waited for');
+  assert.equal(clock.pending, 0, 'no timer is left');
 });
 
 test('a change that expects a revision does not change a temporary server, which took the place of the stored one', async () => {
@@ -303,13 +303,13 @@ test('a decision about a file’s server does not depend on a stored one that it
   await servers.suspend('base');
   await files('other');
   await servers.add(text('base', url), PLAIN, { expiresAt: clock.wall() + 5_000, sessionId: null });
-  assert.equal(server('base')?.enabled, true, 'a server of its own, that nobody suspended');
+  assert.equal(server('base')?.enabled, true, 'the temporary server is not suspended');
   await files('base');
-  assert.equal(server('base')?.enabled, false, 'the suspended one of the file');
+  assert.equal(server('base')?.enabled, false, 'the server of the file is suspended');
   await servers.resume('base');
   await servers.suspend('base');
   await clock.advance(5_000);
-  assert.equal(server('base')?.enabled, false, 'and not only for as long as the temporary one was there');
+  assert.equal(server('base')?.enabled, false, 'the suspension outlasts the temporary server');
 
   await files('other');
   await servers.add(text('hidden', url), PLAIN);
@@ -324,7 +324,7 @@ test('a decision about a file’s server does not depend on a stored one that it
   assert.equal(server('hidden')?.enabled, false);
 });
 
-test('a plan changes neither what is in force nor what is said of it', async () => {
+test('a plan changes neither the servers in force nor what is reported about them', async () => {
   const { servers, server, files, plan, lines } = await rig();
   await files('other');
   for (const name of ['base', 'plain']) await servers.add(text(name, url), PLAIN);
@@ -374,7 +374,7 @@ test('a server added here does not replace another node’s server of that name'
   for (let i = 0; i < 40; i++) await clock.advance(100);
   await refused;
   assert.deepEqual(names(), ['base', 'none']);
-  // One that was removed a moment ago is offered until the other nodes have followed.
+  // A server removed a moment ago is offered by other nodes until they have followed.
   const added = servers.add(text('one', url), PLAIN);
   await clock.advance(100);
   meaning = [];

@@ -16,7 +16,7 @@ function folderOf(t: TestContext): string {
 const keysAt = (path: string) => new CredentialKeys(path, () => systemRandom.hex(32));
 const hex = ({ keys }: CredentialKeys): string[] => keys.map((key) => key.toString('hex'));
 
-test('the key is made once, for its user only; whoever has the folder open follows its change', (t) => {
+test('the key is created once, with mode 600; every open instance reads a rotated key', (t) => {
   const path = join(folderOf(t), 'credentials.key');
   const [one, two] = [keysAt(path), keysAt(path)];
   const [first] = hex(one);
@@ -25,7 +25,7 @@ test('the key is made once, for its user only; whoever has the folder open follo
   const [second, ...old] = hex(two);
   assert.notEqual(second, first);
   assert.deepEqual(old, [first]);
-  // As after a crash: the next change keeps all that may have sealed something.
+  // As after a crash: the next rotation keeps every key that may have sealed a record.
   keysAt(path).beginRotation();
   assert.deepEqual(hex(two).slice(1), [second, first]);
   one.finishRotation();

@@ -47,7 +47,7 @@ test('bytes are bounded per topic and in total: the topic that was silent longes
   const kept = ['a', 'b', 'c', 'd'].map((topic) => seen(journal, 0, topic)[0].length);
   assert.ok(kept[0]! + kept[1]! + kept[2]! + kept[3]! <= 12, String(kept));
   assert.deepEqual([kept[1], kept[3]], [0, 5], String(kept));
-  assert.equal(seen(journal, 0, 'b')[1], true, 'who asks for what has gone as a whole is told');
+  assert.equal(seen(journal, 0, 'b')[1], true, 'a reader of a topic whose entries are gone learns of it');
   assert.equal(seen(journal, journal.end, 'b')[1], false);
   journal.push('b', 'again');
   assert.deepEqual(seen(journal, journal.end - 1, 'b'), [['again'], false]);

@@ -16,7 +16,7 @@ import { UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
 import { ServerHistory } from './status/server-history.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
-/** What the gateway is told of connections, so that it can set up anew what was set up on them. */
+/** The events about connections, with which the gateway renews the state that was set up on them. */
 
 async function called(bench: UpstreamBench, client = clientOf('session-1')): Promise<void> {
   await bench.call('a', toolCall(client));
@@ -33,7 +33,7 @@ test('check:B8 when a session’s connection dies, events report the end, then i
   await bench.clock.advance(5_000);
   await called(bench);
   assert.deepEqual(bench.events.connections.slice(1), ['ended session-1', 'opened session-1', 'renewed session-1']);
-  assert.ok(script.last.count('tools/list') >= 1, 'listed before it was told');
+  assert.ok(script.last.count('tools/list') >= 1, 'listed before it was reported');
 });
 
 test('check:B8 a restart by the operator reports the same events, except for a session that has ended meanwhile', async () => {
@@ -49,7 +49,7 @@ test('check:B8 a restart by the operator reports the same events, except for a s
   await restarted;
   bench.set.releaseSession('session-2');
   await called(bench);
-  // A request that was on its way opens no connection for it.
+  // A request in flight opens no connection for the ended session.
   assert.equal(failureOf(await bench.call('a', toolCall(clientOf('session-2')))).code, 'CANCELLED');
   assert.deepEqual(bench.events.connections.slice(2), [
     'ended session-1',

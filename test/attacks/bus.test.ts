@@ -27,7 +27,7 @@ describe('attacks: bus', () => {
   let gateway: RunningGateway;
   /** A program that may use the public subjects. */
   let program: NatsConnection;
-  /** Somebody who has got hold of a node's own credentials at NATS, and knows no secret of the cluster. */
+  /** An attacker with the NATS credentials of a node, but without the secret of the cluster. */
   let thief: NatsConnection;
 
   before(async () => {
@@ -76,7 +76,7 @@ describe('attacks: bus', () => {
     return (await from.request('mcp.talker.execute', payload, { ...WAIT, headers: lines })).json();
   }
 
-  /** The gateway lives, and nothing was executed but this one honest call. */
+  /** The gateway runs, and has executed nothing but this one valid call. */
   async function alive(before: number): Promise<void> {
     const reply = await call(program, CALL, KEY);
     assert.equal(reply['outcome'], 'RESULT');
@@ -98,7 +98,7 @@ describe('attacks: bus', () => {
     const listening = thief.subscribe('trunkline.>', {
       callback: (_error, message) => {
         subjects.push(message.subject);
-        // Whatever a node says is sent again, as it is and where it does not belong.
+        // Each message of a node is sent again, on its own subject and on a wrong one.
         if (subjects.length < 200) thief.publish(message.subject, message.data);
         if (subjects.length < 200) thief.publish(`${message.subject}.x`, message.data);
       },
@@ -156,7 +156,7 @@ describe('attacks: bus', () => {
     await alive(before);
   });
 
-  test('check:L3 B07 a message larger than the NATS limit reaches no one', async () => {
+  test('check:L3 B07 a message larger than the NATS limit is not delivered', async () => {
     const before = executed();
     await assert.rejects(call(program, `{"tool":"count","args":{"x":"${'x'.repeat(2_000_000)}"}}`, KEY));
     await alive(before);
@@ -194,7 +194,7 @@ describe('attacks: bus', () => {
     lines.set('Trunkline-Key', KEY);
     const answer = await thief.request('mcp.talker.execute', CALL, { ...WAIT, headers: lines });
     assert.equal(answer.json<Record<string, unknown>>()['outcome'], 'RESULT');
-    // Into the reply of somebody else, and in the name of the gateway.
+    // The program publishes to the reply subject of another client, and as the gateway.
     const taken: string[] = [];
     for (const subject of ['trunkline.inbox.other.1', 'mcp.servers.created', 'mcp.servers.deleted']) {
       thief.subscribe(subject, { callback: (_error, message) => void taken.push(message.subject) });

@@ -20,24 +20,24 @@ import { JSON_HEADERS, modern } from './arena.ts';
 
 let folder: string;
 const canaries = new Set<string>();
-/** What `${secret:canary}` stands for. */
+/** The value of `${secret:canary}`. */
 let stored: string;
 
-/** A value that nothing but its place gives away. */
+/** A value that only its field marks as a secret. */
 function canary(what: string): string {
   const value = `canary ${what}`.replaceAll(/[^a-z]/gi, '-').toLowerCase();
   canaries.add(value);
   return value;
 }
 
-/** A key of a known service, for texts that are no place of secrets. */
+/** A key in the format of a known service, for fields that are not meant for secrets. */
 function key(what: string): string {
   const value = `ghp_${Buffer.from(`canary of ${what}`).toString('hex')}Ab1`;
   canaries.add(value);
   return value;
 }
 
-/** A value that every encoding spells otherwise. */
+/** A value that every encoding changes. */
 function special(what: string): string {
   const value = `canary/${what.replaceAll(' ', '-')}+p@ss"w%rd\\&ä=~`;
   canaries.add(value);
@@ -229,7 +229,7 @@ before(async () => {
   const set = startTrunkline(['secret', 'set', 'canary', '--data-dir', join(data, 'data')], { cwd: data, input: true });
   set.process.stdin!.end(stored);
   assert.equal(await set.exited, 0, set.err);
-  // One server prints all of them, and its arguments give none of them away.
+  // One server prints all of them, and its arguments contain none of them.
   definitions['all'] = { ...program(), args: [join(folder, 'printer.mjs')], env: { ALL: [...canaries].join(' ') } };
   gateway = await RunningGateway.start({
     folder: data,
@@ -332,7 +332,7 @@ function assertNone(output: Readonly<Record<string, string>>): void {
       ...['hex', 'base64url'].map((e) => bytes.toString(e as 'hex')),
       bytes.toString('hex').toUpperCase(),
     ];
-    // But for the last characters, which depend on what follows.
+    // Without the last characters, which depend on the next bytes.
     spellings.push(
       bytes.toString('base64').slice(0, -4),
       Buffer.from(`user:${secret}`).toString('base64').slice(8, -4),

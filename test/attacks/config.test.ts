@@ -9,7 +9,7 @@ import { FULL } from '../faults/measured.ts';
 /** Group config: hostile files, read by `trunkline check` as a process of its own. */
 
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
-/** What `npm run prove` holds it to; a machine that runs a test suite takes seconds to start a process. */
+/** The limit in `npm run prove`; a machine that runs a test suite takes seconds to start a process. */
 const LIMIT_MS = FULL ? 5_000 : 30_000;
 
 let folder: string;
@@ -40,7 +40,7 @@ interface Hostile {
   /** Name of the file; its ending chooses the syntax. */
   readonly file?: string;
   readonly text: string | Buffer;
-  /** What the complaint has to name: a place or a word. */
+  /** What the error message has to name: a position or a word. */
   readonly names: RegExp;
 }
 
@@ -232,7 +232,7 @@ async function allRefused(cases: readonly Hostile[]): Promise<void> {
     if (said.length > 20_000) faults.push(`${what}: ${said.length} characters`);
   });
   assert.deepEqual(faults, []);
-  assert.ok(!existsSync(join(folder, 'pwned')), 'something of a file was run');
+  assert.ok(!existsSync(join(folder, 'pwned')), 'code from a file was run');
 }
 
 async function threeAtATime<T>(items: readonly T[], task: (item: T) => Promise<void>): Promise<void> {
@@ -243,7 +243,7 @@ async function threeAtATime<T>(items: readonly T[], task: (item: T) => Promise<v
   await Promise.all([work(), work(), work()]);
 }
 
-test('config: hostile documents are refused with their position, in time, and nothing of them runs', () =>
+test('config: hostile documents are refused with their position, in time, and nothing in them runs', () =>
   allRefused(SYNTAX));
 test('config: wrong values are refused by name', () => allRefused([...VALUES, ...URLS, ...HEADERS]));
 test('config: invalid names, and names equal to a client, are refused', () => allRefused([...NAMES, ...TWINS]));
@@ -275,7 +275,7 @@ test('config: reading and checking run no command, ask nothing and open no port'
   assert.ok(!existsSync(marker), text);
 });
 
-test('config: beyond loopback without agents and TLS the gateway does not start, and names the remedy', async () => {
+test('config: the gateway does not start beyond loopback without agents and TLS, and names the remedy', async () => {
   const key = 'k'.repeat(24);
   const attempts: readonly (readonly [string, object, readonly string[]])[] = [
     ['0.0.0.0 by flag', {}, ['--host', '0.0.0.0']],

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { open, send } from '../support/raw-http.ts';
 import { ADA, ADA_KEY, Arena, type Headers, rpc } from './arena.ts';
 
-/** Groups admin and ui against the control listener, as far as it can do things. */
+/** The groups admin and ui against the operations of the control listener. */
 
 let arena: Arena;
 let bearer: Headers;
@@ -139,10 +139,10 @@ test('admin: reading methods change nothing, and GET changes nothing', async () 
   }
   for (const [method, path] of OPERATIONS.filter(([each]) => each === 'GET')) {
     for (const other of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-      // Without the length, what Node sends after a DELETE is the beginning of another request.
+      // Without the length, the body that Node sends after a DELETE would begin another request.
       const headers = { ...bearer, ...JSON_TYPE, 'content-length': '2' };
       const { status } = await arena.control(path, other, headers, '{}');
-      // Of the servers of files nothing is changed: neither by an empty definition nor by a removal.
+      // Neither an empty definition nor a removal changes a server of a file.
       const changes = path.startsWith('/api/v1/servers') ? [409, 422] : [];
       assert.ok([404, 405, 501, ...changes].includes(status), `${other} ${path} (${method}): ${status}`);
     }
@@ -277,14 +277,14 @@ test('proto:S1 admin: no answer shows ids of sessions, only labels', async () =>
   for (const path of ['/api/v1/servers', '/api/v1/servers/probe', '/api/v1/gateway', '/metrics']) {
     assert.ok(!(await arena.control(path, 'GET', bearer)).text.includes(id), path);
   }
-  assert.ok(arena.gateway.stderr.includes('state_lost'), 'the restarts above took sessions their state');
+  assert.ok(arena.gateway.stderr.includes('state_lost'), 'the restarts above lost the state of sessions');
   assert.ok(!arena.gateway.stderr.includes(id), 'session id in the log');
   const { label } = json.sessions[0];
   const taken = await arena.post(rpc('ping'), { ...arena.victim, 'mcp-session-id': label });
   assert.equal(taken.status, 404);
 });
 
-test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie and redirect nowhere', async () => {
+test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie and do not redirect', async () => {
   for (const path of [
     '/api/v1/servers',
     '/metrics',
@@ -305,7 +305,7 @@ test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie a
   }
 });
 
-test('ui: the console holds no secret, is framed by no page, and leads nowhere', async () => {
+test('ui: the console holds no secret, forbids framing, and does not redirect', async () => {
   for (const path of ['/', '/?next=//evil.example']) {
     const reply = await arena.control(path, 'GET', {});
     assert.ok(reply.status === 200 || reply.status === 503, `${path}: ${reply.status}`);

@@ -21,12 +21,12 @@ import { diagnosticLine } from '../../src/upstream/connection/failures.ts';
 import { LineSplitter } from '../../src/upstream/process/line-splitter.ts';
 
 /**
- * Work on what servers and clients send, in its worst known form: eight times as much of it may cost about eight times as much
+ * Work on input from servers and clients, in its worst known form: eight times as much input may cost about eight times as much
  * and not sixty-four times. CPU time of the fastest of several runs, so that a loaded machine does not count.
  */
 const GROWTH = 8;
 const AT_MOST = 24;
-/** Runs that are shorter say nothing. */
+/** Shorter runs count as this long. */
 const LEAST_MS = 1;
 
 type Work = () => unknown;
@@ -86,7 +86,7 @@ function templates(texts: readonly string[]): Work {
   return () => table.find('x'.repeat(4_000));
 }
 
-/** By what is told apart, the work for `n` of it. */
+/** By the kind of input: how many of it, and the work for `n` of it. */
 const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
   'header parameters of a tool': [
     1_000,
@@ -133,7 +133,7 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
     },
   ],
   'texts whose words changed': [2_000, (n) => () => wordDiff('a b '.repeat(n), 'b c '.repeat(n))],
-  'items that are none': [10_000, (n) => page(many(n, () => '1'))],
+  'items that are not objects': [10_000, (n) => page(many(n, () => '1'))],
   'items of a page': [2_000, (n) => page(many(n, (i) => `{"name":"t${i}","inputSchema":{"type":"object"}}`))],
   'members of an item': [2_000, (n) => page(`{"name":"t",${many(n, (i) => `"m${i}":1`)}}`)],
   'escapes in an item': [
@@ -164,7 +164,7 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
       return () => exposeNames(items);
     },
   ],
-  'tools whose names meet': [
+  'tools whose names collide': [
     1_000,
     (n) => {
       const spelled = (i: number) => i.toString(2).padStart(14, '0').replaceAll('0', '-').replaceAll('1', '_');
@@ -215,7 +215,7 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
       return () => withoutAddresses('UNKNOWN', text);
     },
   ],
-  'the last words of a process': [
+  'the last output of a process': [
     2_000,
     (n) => {
       const text = ['╰─▶ a\n      '.repeat(n), '\n\n \n'.repeat(n), '\\x1b['.repeat(n), ' '.repeat(n)].join('x\n');
@@ -261,7 +261,7 @@ function cpuMs(work: Work): number {
 for (const [what, [size, workFor]] of Object.entries(WORK)) {
   test(`${what}: eight times as many cost about eight times as much`, (t) => {
     let growth = 0;
-    // A pause for the collector of memory may fall into all short runs: what is super-linear grows each time.
+    // A garbage collection may fall into all short runs; super-linear work exceeds the limit in each attempt.
     for (let attempt = 0; attempt < 3; attempt++) {
       const few = cpuMs(workFor(size));
       const more = cpuMs(workFor(size * GROWTH));

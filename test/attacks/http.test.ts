@@ -17,7 +17,7 @@ const MARK = 'smuggled-4711';
 const HOST = 'Host: 127.0.0.1\r\n';
 const JSON_TYPE = 'Content-Type: application/json\r\n';
 
-/** A request that would run a tool if anybody took it for one. */
+/** A request that runs a tool if the gateway parses it as one. */
 function runnable(mark: string): string {
   const { body, headers } = modern('tools/call', { name: 'probe__echo', arguments: { mark } });
   const lines = Object.entries({ ...JSON_HEADERS, ...headers, ...ADA, 'content-length': String(body.length) });
@@ -127,7 +127,7 @@ const SMUGGLING: readonly Wire[] = [
   { what: '64 MiB announced', bytes: head('Content-Length: 67108864\r\n') + 'x'.repeat(70_000), allowed: [413] },
 ];
 
-test('http: no bytes make two requests of one; each attack has one answer and nothing runs', async () => {
+test('http: no bytes turn one request into two; each attack has one answer and nothing runs', async () => {
   for (const { what, bytes, allowed } of SMUGGLING) {
     const { statuses, text } = await arena.raw(bytes);
     assert.equal(statuses.length, 1, `${what}: ${text.slice(0, 300)}`);
@@ -315,7 +315,7 @@ test('http: 200 concurrent callers, a thousand idle connections: all are served'
   const idle = Array.from({ length: 1_000 }, () => connect(arena.mcpPort, '127.0.0.1').on('error', () => {}));
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   const replies = await Promise.all(Array.from({ length: 200 }, () => arena.post(body, { ...headers, ...ADA })));
-  // Above what one turn can take in, a client is told at once when to come back.
+  // Above what one turn can take in, a client receives Retry-After at once.
   for (const { status, headers: said } of replies)
     assert.ok(status === 200 || said['retry-after'] !== undefined, `${status}`);
   await arena.alive();

@@ -37,7 +37,7 @@ const good = `{"jsonrpc":"2.0","id":1,${call}}`;
 const nest = (open: string, close: string, n: number) =>
   good.replace(`"${MARK}"`, `"${MARK}","deep":${open.repeat(n)}1${close.repeat(n)}`);
 
-/** What no JSON parser may take. */
+/** Bodies that no JSON parser may accept. */
 const PARSE: Readonly<Record<string, string | Buffer>> = {
   'cut in the middle': good.slice(0, -20),
   'without its last brace': good.slice(0, -1),
@@ -157,7 +157,7 @@ test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on ever
   await arena.alive();
 });
 
-test('jsonrpc: a method named like a member of every object is unknown, whatever its params, and ends nothing', async () => {
+test('jsonrpc: a method named like a member of every object is unknown with any params; the gateway stays up', async () => {
   for (const method of ['constructor', 'hasOwnProperty', 'valueOf', 'toString', '__proto__']) {
     for (const params of [{ a: 1 }, { ab: 1, name: 'x', uri: 'x:y' }]) {
       for (const { path, headers, name } of ways) {
@@ -172,7 +172,7 @@ test('jsonrpc: a method named like a member of every object is unknown, whatever
   await arena.alive();
 });
 
-test('jsonrpc: a method that no HTTP header can carry is refused alone, and takes its server from nobody', async () => {
+test('jsonrpc: a method that no HTTP header can carry is refused alone, and its server stays connected', async () => {
   const path = '/servers/remote/mcp';
   const session = await arena.session({ path });
   for (const method of ['a☃', 'a\n', 'a\r\nx: y', 'a\0', 'a\u007f', '\ud800']) {
@@ -195,7 +195,7 @@ test('jsonrpc: an unknown method without an id is taken for a notification and r
   const body = `{"jsonrpc":"2.0","method":"acme/run","params":{"mark":"${MARK}"}}`;
   for (const { path, headers, name } of ways.slice(0, 2)) {
     const echo = rpc('tools/call', { name: path === '/mcp' ? 'probe__echo' : 'echo' });
-    // After the first call the session owns a connection. When the second is answered, what was sent before has arrived.
+    // After the first call the session owns a connection. When the second is answered, messages sent before it have arrived.
     for (const [sent, status] of [
       [echo, 200],
       [body, 202],

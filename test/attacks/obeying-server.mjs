@@ -1,5 +1,5 @@
-// A stdio server that many clients share, and that does with ids what its callers say: it stands for one that reads more
-// in a message than the gateway does (`"ID"` beside `id`, `"Params"` after `params`). `show` tells a caller the id of its own
+// A stdio server that many clients share, and that uses ids as its callers request: an example of a server that reads more
+// in a message than the gateway does (`"ID"` beside `id`, `"Params"` after `params`). `show` returns the id of the caller's own
 // call, and how many wait; `abuse` answers, reports progress of and cancels whatever ids are named; `wait` is answered by `go`.
 import { createInterface } from 'node:readline';
 

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import type { Reply } from '../support/raw-http.ts';
 import { ADA, ADA_KEY, Arena, BOB, BOB_KEY, type Headers, modern, rpc } from './arena.ts';
 
-/** Group auth, its keys, and rights of agents on every path: who a caller is, is said by one header alone. */
+/** Group auth, its keys, and rights of agents on every path: only the Authorization header identifies a caller. */
 
 let arena: Arena;
 before(async () => {
@@ -174,7 +174,7 @@ test('security:3 check:E3 proto:H5 auth: bob reaches only his own servers, whate
   const reached = arena.reached();
   assert.ok(!reached.includes('of-bob'));
   assert.ok(before <= reached.length);
-  // And names take nothing away from the key of ada.
+  // Names that a client claims do not restrict the key of ada either.
   const named = modern('tools/list', {}, 1, {
     agent: 'bob',
     'io.modelcontextprotocol/clientInfo': { name: 'bob', version: '1' },

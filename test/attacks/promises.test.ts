@@ -10,7 +10,7 @@ import { open, send } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { Arena, type Headers, JSON_HEADERS, modern, rpc } from './arena.ts';
 
-/** Sentences of SECURITY.md that hold of a whole gateway, seen from outside. */
+/** Statements of SECURITY.md about a whole gateway, tested from outside. */
 
 /** A stdio server whose only tool returns its environment, prints it, and starts a process that outlives its parent. */
 const TELLER = `
@@ -39,7 +39,7 @@ const OURS = {
   SOME_SECRET: 'secret-of-the-gateway',
   SOME_PASSWORD: 'password-of-the-gateway',
 };
-/** Short, and harmless by name and value; and one of either that is neither. */
+/** A value that is too short to mask, one that is harmless by name and value, and a secret that is masked. */
 const DECLARED = { SHORT_TOKEN: 'ab1cd', MODE: 'production', LONG_TOKEN: 'declared-token-71' };
 
 interface Reported {
@@ -69,7 +69,7 @@ async function reported(server: string): Promise<Reported> {
   return JSON.parse(reply.json.result.content[0].text);
 }
 
-/** All that the gateway says of itself and of its servers. */
+/** All that the gateway reports about itself and its servers. */
 async function said(): Promise<string> {
   const [servers, logs] = await Promise.all([
     gateway.control('/api/v1/servers'),

@@ -6,13 +6,13 @@ import type { Json } from '../support/raw-http.ts';
 import { RunTimeClient } from '../support/run-time-client.ts';
 import { Arena, type Headers } from './arena.ts';
 
-/** Group admin, rows on adding and changing servers: what a definition may not be, and may not do. */
+/** Group admin, rows on adding and changing servers: which definitions are refused. */
 
 const SECRET = 'canary-of-the-environment-5150';
 let arena: Arena;
-/** Whoever has the control token, and no more. */
+/** A client with the control token only. */
 let plain: RunTimeClient;
-/** The user of the machine. */
+/** A client with both tokens, as the user of the machine has them. */
 let exec: RunTimeClient;
 before(async () => {
   const settings = { control: { commands: ['allowed-command'] } };
@@ -111,7 +111,7 @@ test('security:8 proto:O2 admin: the control token alone runs no command that is
   assert.ok(!existsSync(mark));
   const allowed = await plain.add('allowed', { command: 'allowed-command', args: ['--x'], ...lazy });
   assert.equal(allowed.status, 201, allowed.text);
-  // Nor does a change come to what could not be added.
+  // A change to a definition that could not be added is refused too.
   assert.equal((await plain.change('allowed', { command: 'sh', ...lazy })).status, 403);
   assert.equal((await plain.server('allowed')).command, 'allowed-command');
   assert.equal((await exec.change('allowed', { command: 'sh', args: ['-c', 'exit'], ...lazy })).status, 200);
@@ -165,7 +165,7 @@ test('security:8 admin: with the control token alone no server has an address of
     assert.deepEqual([changed.status, changed.json.error.code], [403, 'exec_required'], changed.text);
   }
   await plain.remove('changed');
-  // All of it requires the exec token, and no more.
+  // With the exec token all of these can be added.
   for (const definition of [
     { url: `http://127.0.0.1:${port}/mcp` },
     { ...PUBLIC, headers: { 'x-a': '${CANARY}', 'x-b': '${file:/etc/hostname}' } },
@@ -263,7 +263,7 @@ test('admin: unknown keys, wrong types, other documents and too large ones are r
   const deep = `{"name":"deep","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
   assert.ok([400, 422].includes((await plain.ask('POST', '/api/v1/servers', deep)).status));
   for (const length of [300_000, 16 * 1024 * 1024]) {
-    // The answer comes before the end of the body, and may be lost to whoever goes on writing.
+    // The answer comes before the end of the body, and a client that goes on writing may lose it.
     const sent = plain.ask('POST', '/api/v1/servers', `{"name":"${'x'.repeat(length)}"}`);
     assert.equal(
       await sent.then(

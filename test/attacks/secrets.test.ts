@@ -23,7 +23,7 @@ const SECRETS = [...Object.values(CANARY), ADA_KEY, BOB_KEY];
 
 let arena: Arena;
 let folder: string;
-/** Whatever clients and operators were told. */
+/** Everything that clients and operators received. */
 const reported: string[] = [];
 
 before(async () => {
@@ -105,7 +105,7 @@ test('errors reveal no paths, stacks, addresses and secrets to clients', async (
 });
 
 test("security:5 the gateway's output, logs and files have none of the secrets", async () => {
-  // A server that prints and returns its secret: what it returns is its answer, what it prints is not.
+  // A server that prints and returns its secret: its answer may contain the secret, the log may not.
   await arena.post(rpc('tools/call', { name: 'probe__fail', arguments: { secret: CANARY.argument } }), arena.victim);
   for (const headers of [{ authorization: `Bearer ${ADA_KEY}x` }, { authorization: `Basic ${ADA_KEY}` }, {}]) {
     await say(rpc('initialize', {}), headers);
@@ -127,7 +127,7 @@ test("security:5 the gateway's output, logs and files have none of the secrets",
   );
   for (const secret of SECRETS) {
     for (const [what, text] of [
-      ['told', reported.join('\n')],
+      ['sent', reported.join('\n')],
       ['logged', arena.gateway.stderr],
       ['kept', kept.join('\n')],
     ] as const) {

@@ -4,12 +4,12 @@ import { HttpStage, type StageRequest, sendJson } from '../fixtures/http/stage.t
 import type { Reply } from '../support/raw-http.ts';
 import { Arena, modern, rpc } from './arena.ts';
 
-/** Group upstream: a server that means harm. Its neighbours and the gateway must not notice. */
+/** Group upstream: a malicious server must not affect other servers or the gateway. */
 
 let arena: Arena;
 let evil: HttpStage;
 let elsewhere: HttpStage;
-/** How the evil server meets a call of its tool. */
+/** How the malicious server answers a call of its tool. */
 let meet = ({ res }: StageRequest, id: string): void => sendJson(res, 200, ok(id));
 let pages = 0;
 
@@ -105,7 +105,7 @@ const ANSWERS: Readonly<Record<string, (request: StageRequest, id: string) => vo
     void res.socket?.end('HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: evil-cookie\r\nContent-Length: 0\r\n\r\n'),
   'two lengths': ({ res }) =>
     void res.socket?.end('HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}'),
-  'a gzip nobody asked for': ({ res }) =>
+  'an unrequested gzip': ({ res }) =>
     void res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end('evil-body'),
   'an answer above the limit': ({ res }, id) =>
     sendJson(res, 200, ok(id).replace('[]', `["${'x'.repeat(2_000_000)}"]`)),
@@ -142,18 +142,18 @@ test('upstream: whatever a server answers, the call ends once, in time, and the 
       all,
     );
   }
-  assert.equal(elsewhere.requests.length, 0, 'nobody followed');
+  assert.equal(elsewhere.requests.length, 0, 'the gateway sent no request to the other origin');
   await arena.alive();
   meet = ({ res }, id) => sendJson(res, 200, ok(id));
   await arena.gateway.control('/api/v1/servers/evil/restart', 'POST');
-  assert.equal((await attack()).json.error, undefined, 'the server may come back to its senses');
+  assert.equal((await attack()).json.error, undefined, 'the server works again after a restart');
 });
 
 test('upstream: an answer with the id of another request ends the call at once, as JSON and as an event', async () => {
   const foreign: Record<string, typeof meet> = {
     json: ({ res }) => sendJson(res, 200, ok('987654321')),
     event: ({ res }) => {
-      // The stream stays open: only what came on it can end the call.
+      // The stream stays open: only its message can end the call.
       res.writeHead(200, { 'content-type': 'text/event-stream' });
       res.write(`data: ${ok('987654321')}\n\n`);
     },
@@ -185,7 +185,7 @@ test('upstream: names that no client accepts are not listed, and none replaces a
   for (const name of names) assert.match(name, /^[A-Za-z0-9_.-]{1,64}$/, name);
   assert.ok(names.includes('evil__attack'));
   const before = evil.requests.length;
-  await arena.alive('the neighbour’s echo is still its own');
+  await arena.alive('the other server still answers its echo itself');
   assert.equal(evil.requests.slice(before).filter(({ body: sent }) => sent.includes('alive')).length, 0);
 });
 
@@ -208,7 +208,7 @@ test('upstream: an endless list ends', async () => {
   await arena.alive();
 });
 
-/** A stdio server whose lists are written as they stand, one malformed item among good ones. */
+/** A stdio server that writes its lists unchanged, malformed items among good ones. */
 const ODD_LISTS = `
 const lists = JSON.parse(process.env.LISTS);
 let rest = '';
@@ -224,7 +224,7 @@ process.stdin.setEncoding('utf8').on('data', (chunk) => {
   }
 });`;
 
-test('S2.30 one malformed item of one server, or of its name, is left out of all lists, and items are reported', async () => {
+test('S2.30 malformed items of a server, which also has a malformed serverInfo, are left out of all lists and logged', async () => {
   const schema = '"inputSchema":{"type":"object"}';
   const bad = ['{"name":"nan","x":NaN,N}', '{"name":"control","x":"\u0001",N}', '{"name":"comma",N,}'].concat([
     '{"name":"escape","x":"\\x41",N}',
@@ -280,7 +280,7 @@ test('S2.30 one malformed item of one server, or of its name, is left out of all
     const reported = await other.control('/api/v1/tools', 'GET', { authorization: `Bearer ${other.controlToken}` });
     assert.ok(Array.isArray(JSON.parse(reported.text).tools ?? JSON.parse(reported.text)), reported.text.slice(0, 200));
     const logged = other.gateway.stderr.split('\n').filter((line) => line.includes('list_item_invalid'));
-    assert.ok(logged.length >= 10, `the first ten of a listing are told, not ${logged.length}`);
+    assert.ok(logged.length >= 10, `the first ten of a listing are logged, not ${logged.length}`);
     for (const line of logged) assert.equal((JSON.parse(line) as { server: string }).server, 'odd');
     await other.alive();
   } finally {

@@ -3,12 +3,12 @@ import type { NodeProcess } from '../support/cluster-processes.ts';
 import type { Seeded } from './seeded.ts';
 
 const ASK_EVERY_MS = 200;
-/** Who has not answered by then is taken for gone. */
+/** A node that has not answered by then counts as gone. */
 const PATIENCE_MS = 1_000;
 
 /**
- * As a plain proxy in front of nodes, without stickiness: each request goes to any of those whose `/readyz` said yes, and
- * a share of them (`blind`) to any that is known, ready or not.
+ * Acts as a plain proxy in front of nodes, without stickiness: each request goes to a random node whose `/readyz`
+ * succeeded, and a share of the requests (`blind`) to any known node, ready or not.
  */
 export class Balancer {
   readonly #nodes: () => readonly NodeProcess[];
@@ -40,7 +40,7 @@ export class Balancer {
     const known = this.#nodes();
     const ready = known.filter((node) => this.#ready.includes(node));
     const among = ready.length === 0 || this.#random.unit() < this.#blind ? known : ready;
-    // Nobody is there: as a proxy that has nowhere to go.
+    // Without a node, the address refuses connections, like that of a proxy without a backend.
     if (among.length === 0) return { node: 'none', url: 'http://127.0.0.1:9/mcp' };
     const node = this.#random.pick(among);
     return { node: node.name, url: node.mcpUrl };

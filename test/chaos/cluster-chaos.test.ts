@@ -23,8 +23,8 @@ test('goal:G2 goal:G4 check:H7 a minute of seeded faults over three nodes, NATS 
     pauseMs: 3_000,
     everyMs: 1_000,
     stopMs: 8_000,
-    // A second is what the rules allow, and `npm run prove` holds it to that, alone on its machine. Here two test files run at
-    // once, on whatever there is: a call may be as late as such a machine is, not as late as one that nobody ends.
+    // The rules allow a second, which `npm run prove` checks on a machine without other load. Here two test files run at once
+    // on any machine: a call may be late because of the machine, but not as late as a call that is never ended.
     lateMs: 5_000,
     reapedMs: 5_000,
     keep,

@@ -3,40 +3,40 @@ import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import type { Struck } from './nemesis.ts';
 import { overlap, type Span, timeWithin } from './standstills.ts';
 
-/** A time in milliseconds, and how much of it the machine let the node stand still that answered then. */
+/** A time in milliseconds, and the part of it during which the node that answered stood still. */
 export interface Timed {
   readonly ms: number;
   readonly stoodMs: number;
 }
 
-/** What G5 wants to know. */
+/** The figures that G5 requires. */
 export interface ClusterFigures {
-  /** Deaths beside which nothing else struck; the times are of those. */
+  /** Deaths of nodes with no other fault nearby; the times are those of these deaths. */
   readonly deaths: number;
-  /** Of those, how many have a time in which the node that answered stood still. */
+  /** The number of these deaths that have a time in which the node that answered stood still. */
   readonly stood: number;
   /** From the end of a node to the answer of each call that other nodes had passed on to it. */
   readonly inFlight: readonly Timed[];
   /**
-   * From then, or from when a client first asked again, to the next result of the session, where that needs no new process;
-   * where it does, to the birth of that process,
+   * From the first call of a session after the death to the next result of the session, where that needs no new process;
+   * where it does, to the start of that process (`reborn`).
    */
   readonly next: readonly Timed[];
   readonly reborn: readonly Timed[];
-  /** and from there to its result, in milliseconds. */
+  /** From the start of that process to the result, in milliseconds. */
   readonly spawn: readonly number[];
 }
 
-/** So long before and after a death nothing else may strike for its figures to be its own. */
+/** A death counts only if no other fault happens within these times before and after it. */
 const CALM_BEFORE_MS = 1_000;
 const CALM_AFTER_MS = 3_000;
-/** Only calls of these are passed on to other nodes; the rest is served where it comes in. */
+/** Only calls of these servers are passed on to other nodes; all others are served at the node that receives them. */
 const OWNED: ReadonlySet<string> = new Set(['own', 'single']);
 
 /**
- * Looks only at deaths beside which nothing else struck, so that the figures are those of a death: what began before, was
- * with the dead node, and is UNKNOWN at one that lives. `stood`: when each node stood still; it counts where that node
- * answered, because what it would have told meanwhile nobody knows. `origin`: of the clock of attempts, by the wall clock.
+ * Looks only at deaths with no other fault nearby, so that the figures are those of the death alone. `inFlight` are calls
+ * that began before it, were at the dead node, and are UNKNOWN at a living one. `stood`: when each node stood still; it counts
+ * for the node that answered, which could not answer meanwhile. `origin`: of the clock of attempts, by the wall clock.
  */
 export function clusterFigures(
   attempts: readonly Attempt[],
@@ -68,7 +68,7 @@ export function clusterFigures(
   return figures;
 }
 
-/** What a time is judged by: without what the machine took of it. */
+/** The part of a time that is judged: without the standstill of the node. */
 export function judgedMs({ ms, stoodMs }: Timed): number {
   return ms - stoodMs;
 }
@@ -93,7 +93,7 @@ function timesOf(
       if (ending === 'UNKNOWN' && wasThere) times.inFlight.push(timed(via, diedAt, endedAt));
       continue;
     }
-    // Who asks again only later learns nothing of when it would have been served.
+    // A first call that comes later does not show when the session could have been served.
     if (startedAt > diedAt + CALM_AFTER_MS) continue;
     const name = `${client} ${server}`;
     const session = asked.get(name) ?? { since: startedAt, until: endedAt, via, answered: false };

@@ -7,13 +7,13 @@ import { type Span, standstills } from './standstills.ts';
 
 const RETRIES_MS = 30_000;
 const RETRY_MS = 250;
-/** Who has not left by then, 30 s for its calls and some for the rest, never will. */
+/** A node that has not exited by then (30 s for its calls, and a margin) hangs. */
 const LEAVES_MS = 45_000;
 
-/** Of its log, in the message of whoever waited for it in vain. */
+/** Characters of its log in the error of a wait that failed. */
 const LAST_WORDS = 20_000;
 
-/** While it could not be expected to answer: killed, stopped, or not started. */
+/** A time in which a node is not expected to answer: killed, stopped, or not started. */
 export interface Absence {
   readonly node: string;
   readonly from: number;
@@ -22,14 +22,14 @@ export interface Absence {
 
 export interface ClusterNodeDeps {
   readonly name: string;
-  /** Between it and NATS. */
+  /** Between the node and NATS. */
   readonly gate: TcpGate;
   readonly servers: object;
   readonly settings: object;
   readonly options: Omit<NodeOptions, 'nats' | 'folder'>;
 }
 
-/** One place in a cluster that is misused: a gateway that is killed, stopped and cut off, and starts again in its folder. */
+/** One node of a chaos cluster: a gateway that is killed, stopped and cut off, and starts again in its folder. */
 export class ClusterNode {
   readonly name: string;
   readonly gate: TcpGate;
@@ -38,7 +38,7 @@ export class ClusterNode {
   #process: NodeProcess | null = null;
   #folder: string | null = null;
   #log = '';
-  /** Of the whole of its log, not only of the last of it. */
+  /** Lines about standstills in its whole log, not only in the end that `#log` keeps. */
   readonly #stood: string[] = [];
 
   constructor(deps: ClusterNodeDeps) {
@@ -47,7 +47,7 @@ export class ClusterNode {
     this.gate = deps.gate;
   }
 
-  /** Null while it is not running. A stopped one runs. */
+  /** Null while it is not running. A stopped process counts as running. */
   get process(): NodeProcess | null {
     return this.#process;
   }
@@ -57,7 +57,7 @@ export class ClusterNode {
     return `${this.#log}${this.#process?.stderr ?? ''}`;
   }
 
-  /** When the machine let it stand still; `origin` is that of the history's clock, by the wall clock. */
+  /** When the machine did not run it; `origin` is the origin of the history's clock, in wall-clock time. */
   standstills(origin: number): Span[] {
     return standstills(this.#stood.join('\n'), origin);
   }
@@ -68,8 +68,8 @@ export class ClusterNode {
   }
 
   /**
-   * Starts it, for the first time or again, and waits until it is ready. One that ends instead is tried again for a while,
-   * as whatever watches over it would: without its store it does not start.
+   * Starts it, for the first time or again, and waits until it is ready. A process that exits instead is started again for
+   * a while, as a supervisor would do: without its store it does not start.
    */
   async start(): Promise<void> {
     const end = performance.now() + RETRIES_MS;
@@ -107,7 +107,7 @@ export class ClusterNode {
     this.#back();
   }
 
-  /** As a power cut would end it. */
+  /** Ends it as a power failure would. */
   async kill(): Promise<void> {
     const process = this.#process;
     if (process === null) return;
@@ -116,7 +116,7 @@ export class ClusterNode {
     await process.exited;
   }
 
-  /** As somebody who wants it to leave; resolves with its exit code. */
+  /** Makes it leave, as an operator would; resolves with its exit code. */
   async leave(): Promise<number | null> {
     const process = this.#process;
     if (process === null) return null;
@@ -132,13 +132,13 @@ export class ClusterNode {
     this.#process?.kill('SIGSTOP');
   }
 
-  /** Counts as away until it is ready again: what it was working on is lost, and it has to find out. */
+  /** Resumes it. It counts as away until it is ready: its work was lost, and it has to detect that. */
   async goOn(): Promise<void> {
     this.#process?.kill('SIGCONT');
     await this.ready();
   }
 
-  /** From now on it is not to be expected to answer. */
+  /** From now on it is not expected to answer. */
   away(): void {
     const last = this.absences.at(-1);
     if (last?.to !== Number.POSITIVE_INFINITY) {

@@ -18,17 +18,17 @@ import { Balancer } from './balancer.ts';
 import { ClusterNode } from './cluster-node.ts';
 import { Seeded } from './seeded.ts';
 
-/** Servers of a cluster that keep a ledger. Behind URLs, in both eras; */
+/** HTTP servers that keep a ledger, one of each era. */
 export const REMOTES = ['old', 'modern'] as const;
-/** one process for each session; one in the whole cluster; one on each node. */
+/** stdio servers that keep a ledger: one process for each session; one in the whole cluster; one on each node. */
 export const PIPES = ['own', 'single', 'shared'] as const;
 export const LEDGERS = [...REMOTES, ...PIPES];
 
 /** Servers that every node serves by itself, lease or not. */
 const LEASELESS: ReadonlySet<string> = new Set(['old', 'modern', 'shared']);
 /**
- * A session that is not read yet is not needless, or it is forgotten (`forgottenSessions`). A node that stops refuses requests, also
- * one that meets the end of its idle connection (408, decision 034).
+ * `forgottenSessions` judges refusals of sessions that the node has not read. A node that stops refuses requests, also one
+ * that crosses the end of its idle connection (408, decision 034).
  */
 const EXCUSED =
   /"TIMEOUT"|"code":53003|ECONNREFUSED|sessions of the cluster cannot be read|has not read the cluster's sessions|closed this idle connection because it stops/;
@@ -40,11 +40,11 @@ export interface WorldOptions {
   readonly nodes?: number;
   /** Deadline of every call. */
   readonly timeoutMs?: number;
-  /** So much later a call may end. */
+  /** How long after its deadline a call may end. */
   readonly lateMs?: number;
   /** Share of the requests that go to any node, also one that is not ready. */
   readonly blind?: number;
-  /** Whether what is decided at run time is kept in a PostgreSQL. */
+  /** Whether a PostgreSQL server stores changes made at run time. */
   readonly store?: boolean;
   /** More servers, and more settings of each node. */
   readonly servers?: object;
@@ -55,7 +55,7 @@ export interface WorldOptions {
 
 /**
  * Nodes as processes on a real nats-server, each behind a gate of its own, and a real PostgreSQL; in front of servers that
- * keep ledgers, for clients whose every request goes to any of the nodes. Children carry a mark, so that those left over
+ * keep ledgers, for clients that send each request to any of the nodes. Children carry a mark, so that those left over
  * can be counted.
  */
 export class ClusterWorld {
@@ -90,7 +90,7 @@ export class ClusterWorld {
     this.balancer = new Balancer(() => this.running, new Seeded(seed + 7), blind);
   }
 
-  /** The processes there are, stopped ones as well. */
+  /** All node processes, including stopped ones. */
   get running(): readonly NodeProcess[] {
     return this.nodes.flatMap(({ process }) => (process === null ? [] : [process]));
   }
@@ -108,22 +108,22 @@ export class ClusterWorld {
     return ledgerStdio(this.ledger(name), 'stateful', { env: { [MARK]: this.mark }, ...this.#common, ...more });
   }
 
-  /** A client whose every request goes to any node. Stops waiting for who will never answer. */
+  /** A client that sends each request to any node. Stops waiting for a node that does not answer in time. */
   client(name: string, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
     return this.#client(name, era, this.balancer.route);
   }
 
-  /** One that keeps to a node. */
+  /** A client that sends all requests to one node. */
   clientOf(name: string, node: NodeProcess, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
     return this.#client(name, era, () => ({ node: node.name, url: node.mcpUrl }));
   }
 
-  /** One whose requests go to an address in front of the nodes. */
+  /** A client that sends its requests to an address in front of the nodes. */
   clientAt(name: string, route: Route, era: 'stateful' | 'stateless'): LedgerClient {
     return this.#client(name, era, () => route);
   }
 
-  /** Of a ledger server behind a URL. */
+  /** The URL of an HTTP ledger server. */
   url(name: (typeof REMOTES)[number]): string {
     return this.#remotes.get(name)!.url;
   }
@@ -132,13 +132,13 @@ export class ClusterWorld {
     return Object.fromEntries(LEDGERS.map((name) => [name, readLedger(this.ledger(name))]));
   }
 
-  /** What the ledgers say of what clients were told, and of who executed what when. */
+  /** Answers to clients that contradict the ledgers, and keys with two owners at one time. */
   violations(evidence: Partial<Evidence> = {}): Violation[] {
     const { timeoutMs, lateMs } = this.options;
     const ledgers = this.ledgers();
     return [
       ...checkLedger({
-        // No answer was due from a node that was away; whether one was due from another, `lost` says.
+        // A node that was away owed no answer; `lost` reports the answers that a present node owed.
         attempts: this.history.attempts.map((attempt) => {
           const { ending, via, startedAt, endedAt } = attempt;
           const away = ending === 'LOST' || this.nodeNamed(via)?.awayDuring(startedAt, endedAt ?? startedAt) === true;
@@ -155,7 +155,7 @@ export class ClusterWorld {
     ];
   }
 
-  /** Calls without any answer whose node was there all the time: nobody told them, and nobody was to blame. */
+  /** Calls that got no answer although their node was there all the time. */
   lost(): string[] {
     return this.history.attempts
       .filter(({ ending, abandoned }) => ending === 'LOST' && !abandoned)
@@ -164,8 +164,8 @@ export class ClusterWorld {
   }
 
   /**
-   * What F28 says never fails: calls that need no lease, at a node that was there, answered with NOT_SENT or UNKNOWN. Not
-   * counted are those that took too long, and those of sessions that the node could not know.
+   * Calls that must not fail according to F28: they need no lease, their node was there, and it answered NOT_SENT or UNKNOWN.
+   * Calls that took too long, and calls of sessions that the node could not know, are not counted.
    */
   needless(): string[] {
     return this.history.attempts
@@ -175,7 +175,7 @@ export class ClusterWorld {
       .map(({ call, server, via, reason }) => `${call} (${server}) at ${via}: ${reason}`);
   }
 
-  /** All children of the gateways that are there after so long; of a healthy run none, once the gateways have ended. */
+  /** Children of the gateways that still run after `waitMs`; none in a healthy run, once the gateways have ended. */
   left(waitMs = 10_000): Promise<number[]> {
     return survivors(this.mark, waitMs);
   }

@@ -5,7 +5,7 @@ import { RunTimeClient } from '../support/run-time-client.ts';
 import type { ClusterWorld } from './cluster-world.ts';
 import type { Seeded } from './seeded.ts';
 
-/** What a write asked for: the text its definition has from then on; null: that it is gone. */
+/** What a write requests: the description that the server has afterwards, or null if it is removed. */
 type Wanted = string | null;
 
 export interface Write {
@@ -13,23 +13,23 @@ export interface Write {
   readonly name: string;
   readonly wanted: Wanted;
   readonly at: number;
-  /** `made`: acknowledged. `refused`: nothing was changed. `unsure`: nobody said what became of it. */
+  /** `made`: acknowledged. `refused`: nothing was changed. `unsure`: no answer gave the result. */
   readonly end: 'made' | 'refused' | 'unsure';
   readonly answer: string;
 }
 
 const PAUSE_MS = 700;
-/** Of names it uses at a time. */
+/** The number of names in use at a time. */
 const NAMES = 6;
 const PATIENCE_MS = 10_000;
 
-/** Somebody who adds, changes and removes servers by the control API of any node, and remembers what was acknowledged. */
+/** A client that adds, changes and removes servers by the control API of any node, and remembers what was acknowledged. */
 export class ConfigWriter {
   readonly writes: Write[] = [];
   readonly #world: ClusterWorld;
   readonly #random: Seeded;
   readonly #definition: object;
-  /** What each name has to be. A name of which nobody can know that any more is given up for another. */
+  /** The expected state of each name. A name whose state has become uncertain is replaced by another. */
   readonly #known = new Map<string, Wanted>();
   #running = false;
   #loop: Promise<void> = Promise.resolve();
@@ -96,7 +96,7 @@ export class ConfigWriter {
       }
     } catch (error) {
       answer = String(error);
-      // Who does not listen was told nothing.
+      // A node that does not listen received nothing.
       if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') end = 'refused';
     }
     this.writes.push({ node: node.name, name, wanted, at, end, answer });

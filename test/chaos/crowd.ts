@@ -17,12 +17,12 @@ const TOOLS = [
   'hang',
   'crash_after',
 ] as const;
-/** How often each of the tools that make trouble is left out. */
+/** Share of the calls of troublesome tools that become calls of `unsafe` instead. */
 const MUST_SUCCEED = 0.95;
-/** Of all calls, those that go to servers without a ledger. */
+/** Share of all calls that go to servers without a ledger. */
 const TO_NPM = 0.3;
 
-/** Where a crowd lives: one gateway, or several. */
+/** What a crowd calls: one gateway, or several. */
 export interface CrowdGround {
   readonly history: History;
   client(name: string, era: 'stateful' | 'stateless'): LedgerClient;
@@ -30,7 +30,7 @@ export interface CrowdGround {
 
 export interface CrowdOptions {
   readonly tools?: readonly string[];
-  /** Longest that a slow tool takes. */
+  /** The longest time that a slow tool takes. */
   readonly slowMs?: number;
   /** Mean time a client takes between two calls. */
   readonly pauseMs?: number;
@@ -85,7 +85,7 @@ export class Crowd {
     for (const socket of this.#stalled.splice(0)) socket.destroy();
   }
 
-  /** Asks for a long talk and reads nothing of it. */
+  /** Calls a tool with a long answer stream and reads nothing of it. */
   async stall(): Promise<void> {
     const client = await this.#client('stateful');
     if (client === null) return;
@@ -138,7 +138,7 @@ export class Crowd {
       }
       if (pauseMs > 0) await sleep(2 * pauseMs * this.#random.unit());
       const attempt = await this.#call(client, servers);
-      // A client whose session is gone, or who has had enough, comes back as another.
+      // A new client replaces one that leaves, and one whose session is gone.
       const leaves = this.#random.unit() < 0.02;
       if (leaves) await client.end();
       if (attempt === 'LOST') await sleep(100);
@@ -159,7 +159,7 @@ export class Crowd {
     let tool = this.#random.pick(tools);
     if (/hang|crash|big/.test(tool) && this.#random.unit() < MUST_SUCCEED) tool = 'unsafe';
     const server = this.#random.pick(servers);
-    // A server behind a URL that crashes stays down until somebody starts it.
+    // The gateway cannot restart a crashed server behind a URL.
     if (tool === 'crash_after' && (server === 'old' || server === 'modern')) tool = 'safe';
     const args = { ms: this.#random.below(slowMs), bytes: 200_000 };
     const first = await client.call(`${server}__${tool}`, args, abandon);

@@ -1,9 +1,9 @@
 import type { Attempt } from '../faults/ledger/history.ts';
 import type { Struck } from './nemesis.ts';
 
-/** So long may it take, after an outage, until all nodes know what was opened in it. */
+/** The longest time, after an outage, until all nodes know the sessions opened in it. */
 const TELLS_MS = 3_000;
-/** Whoever opened a session so shortly before the misfortune may not have told anybody yet. */
+/** A node may not yet have announced a session that it opened this shortly before a fault. */
 const SLACK_MS = 1_000;
 
 interface Outage {
@@ -12,10 +12,10 @@ interface Outage {
 }
 
 /**
- * Sessions that some node did not know, though the one that opened them could tell. A node that does not reach NATS has
- * sessions that nobody else knows, until it has reached it again, or for ever where it is killed before. And while nobody
- * reaches it, or it has just lost everything, a node that has begun anew knows of none: it says so, and that it may be asked
- * again.
+ * Sessions that some node did not know, though the node that opened them could announce them. A node that does not reach
+ * NATS has sessions that no other node knows, until it reaches NATS again, or for ever if it is killed before. And while
+ * NATS is away, or has just lost everything, a restarted node knows no sessions: it answers that, and that the client may
+ * repeat the request.
  */
 export function forgottenSessions(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
   return attempts
@@ -27,13 +27,13 @@ export function forgottenSessions(attempts: readonly Attempt[], struck: readonly
     });
 }
 
-/** The one asked said that it knows of no session yet, and NATS was away just then: so it may be. */
+/** The node answered that it has not read the sessions yet, and NATS was away just then: this is allowed. */
 function mayKnowNone({ reason, startedAt }: Attempt, struck: readonly Struck[]): boolean {
   if (!/not read the cluster's sessions/.test(reason)) return false;
   return struck.some(({ kind, from, to }) => isOfNats(kind) && from <= startedAt && to >= startedAt - TELLS_MS);
 }
 
-/** The node that opened the session had no way to the others: until just now, or until it was killed. */
+/** The node that opened the session could not reach the others: until just now, or until it was killed. */
 function couldNotTell({ opened, startedAt }: Attempt, struck: readonly Struck[]): boolean {
   if (opened === undefined) return false;
   return outagesOf(struck, opened.via)
@@ -45,7 +45,7 @@ function isOfNats(kind: string): boolean {
   return kind.startsWith('nats');
 }
 
-/** When the node had no way to the others. What begins before it can have told what it had to is one with what was before. */
+/** When the node could not reach the others. An outage that begins before the node has caught up is joined to the last. */
 function outagesOf(struck: readonly Struck[], via: string): readonly Outage[] {
   const joined: Outage[] = [];
   const all = struck.filter(({ kind, node }) => isOfNats(kind) || (/^(cut|hold|stop)/.test(kind) && node === via));
@@ -57,7 +57,7 @@ function outagesOf(struck: readonly Struck[], via: string): readonly Outage[] {
   return joined;
 }
 
-/** Whether the node that opened a session during an outage was killed before it can have told anybody. */
+/** Whether the node that opened a session during an outage was killed before it can have announced it. */
 function killed(struck: readonly Struck[], opened: NonNullable<Attempt['opened']>, outageTo: number): boolean {
   return struck.some(
     ({ kind, node, from }) =>

@@ -23,22 +23,22 @@ const KINDS = [
   'spoil',
 ] as const;
 
-/** Settings under which sessions expire soon, so that what they hold can be seen to go. */
+/** Settings under which sessions expire soon, so that the run shows that their resources are freed. */
 export const SETTINGS = { sessions: { idleMs: 10_000 }, log: { level: 'info' } };
 
-/** What strikes in a chaos run, chosen by a seed. */
+/** The faults of a chaos run, chosen by a seed. */
 export class Misfortunes {
-  /** How often each happened. */
+  /** How often each fault happened. */
   readonly counts: Record<string, number> = {};
-  /** Names of configuration writes that the gateway had acknowledged, nobody had taken back, and that were gone. */
+  /** Names of configuration writes that the gateway had acknowledged and lost, and that the run had not reverted. */
   readonly missing: string[] = [];
-  /** Those that nobody has taken back. */
+  /** Acknowledged writes that the run has not reverted. */
   readonly #acknowledged: string[] = [];
   readonly #bench: FaultBench;
   readonly #random: Seeded;
   readonly #crowd: Crowd;
   readonly #ten: ChaosServers;
-  /** What goes on after it has struck. */
+  /** Faults that continue after `strike`. */
   readonly #lasting = new Set<Promise<void>>();
   #servers: Servers;
   #added = 0;
@@ -51,7 +51,7 @@ export class Misfortunes {
     this.#servers = servers;
   }
 
-  /** What the file says, when it says something. */
+  /** The servers of the file, when the file is valid. */
   get servers(): Servers {
     return this.#servers;
   }
@@ -89,7 +89,7 @@ export class Misfortunes {
     }
   }
 
-  /** Waits for the end of what goes on, makes the file good, and takes back the servers that were added. */
+  /** Waits for the faults that continue, writes a valid file, and removes the servers that were added. */
   async end(): Promise<void> {
     await Promise.all(this.#lasting);
     this.rewrite();
@@ -118,11 +118,11 @@ export class Misfortunes {
     try {
       if (pid !== null) process.kill(-pid, signal);
     } catch {
-      // It was faster.
+      // The process has already ended.
     }
   }
 
-  /** It stands still: for less than a call's deadline, or for longer. */
+  /** Stops a process for less than a call's deadline, or for longer. */
   async #stop(): Promise<void> {
     const ms = this.#random.below(8_000);
     if (this.#random.below(5) === 0) {

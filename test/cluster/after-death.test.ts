@@ -13,11 +13,11 @@ interface Stage {
   readonly log: LeftLog;
   /** The server runs here. */
   readonly a: NodeProcess;
-  /** Clients begin here, and it dies. */
+  /** Clients connect here first, and the test kills it. */
   readonly b: NodeProcess;
 }
 
-/** Two nodes, of which the second, without servers of its own, is to die. */
+/** Two nodes; the second has no servers of its own, and the test kills it. */
 const stage = (run: (stage: Stage) => Promise<void>): Promise<void> =>
   onCluster(
     () => ClusterProcesses.start(),
@@ -30,7 +30,7 @@ const stage = (run: (stage: Stage) => Promise<void>): Promise<void> =>
     },
   );
 
-/** The same session by way of this node. */
+/** The same session at this node. */
 function at(node: NodeProcess, { sessionId }: WireClient): WireClient {
   const client = new WireClient(node.serverUrl('counter'), 'stateful');
   client.sessionId = sessionId;
@@ -42,7 +42,7 @@ async function die(node: NodeProcess): Promise<void> {
   await node.exited;
 }
 
-/** A call that answers when its file is there, begun: its stream, and the first event of that. */
+/** Begins a call that answers when its file exists; returns its stream and the first event of that. */
 async function begun(node: NodeProcess, file: string, more: object = {}, by: WireClient | null = null) {
   const client = by ?? (await WireClient.open(node.serverUrl('counter')));
   const params = { name: 'wait', arguments: { file, ...more }, _meta: { progressToken: 'p' } };
@@ -52,7 +52,7 @@ async function begun(node: NodeProcess, file: string, more: object = {}, by: Wir
   return { client, stream, first };
 }
 
-/** Lists change when servers come and go, which is told at any time and is not what these tests are about. */
+/** Lists change when servers come and go; these notifications arrive at any time, and the tests ignore them. */
 const OF_LISTS = /"notifications\/[a-z]+\/list_changed"/;
 
 /** The next event that has a message. */
@@ -64,7 +64,7 @@ async function said(stream: EventReader): Promise<Event> {
   }
 }
 
-/** How much of what was said after this event has been written down. */
+/** How many events after this one the log contains. */
 async function kept(log: LeftLog, { sessionId }: WireClient, { id }: Event): Promise<number> {
   const left = await log.after(sessionId!, id!);
   return left?.events.filter(({ message }) => message === null || !OF_LISTS.test(message.toString())).length ?? 0;
@@ -83,7 +83,7 @@ test('check:C9 check:H7 fault:F30 a client whose node died returns to another on
     await until(async () => (await log.after(client.sessionId!, first.id!))?.unanswered.length === 1, 'the open call');
     await die(b);
     assert.equal(await stream.next(), null);
-    // It has not ended: at the node that runs it, and at a third. A connection that is lost again changes nothing.
+    // The call still runs; the client asks its node and a third one. A connection that is lost again changes nothing.
     (await at(c, client).listen(first.id!)).drop();
     const waiting = await Promise.all([a, c].map((node) => at(node, client).listen(first.id!)));
     const stranger = await WireClient.open(a.serverUrl('counter'));
@@ -91,14 +91,14 @@ test('check:C9 check:H7 fault:F30 a client whose node died returns to another on
     assert.equal((await at(a, client).listen(first.id!.replace(/^p.{8}/, 'p00000000'))).status, 400);
     assert.equal((await at(a, client).listen(first.id!.replace('~', '1~'))).status, 400);
     writeFileSync(file, '');
-    // And when it has ended, as often as the client asks.
+    // After the call, the client gets the answer as often as it asks.
     for (const rest of [...waiting, await at(a, client).listen(first.id!), await at(c, client).listen(first.id!)]) {
       const [answer, ...more] = await messages(rest);
       assert.equal(answer.id, 7);
       assert.equal(answer.result.content[0].text, 'waited');
       assert.deepEqual(more, []);
     }
-    // And the session goes on.
+    // The session continues.
     assert.equal(await at(a, client).callText('count'), '1');
   }));
 
@@ -171,13 +171,13 @@ test("check:C9 S0.18 a session's own stream continues at another node when its n
     const second = await at(a, client).listen(first.id!);
     const heard = [await said(second), await said(second)];
     assert.deepEqual(heard.map(dataOf), [2, 3]);
-    // What comes from now on comes here, wherever it is called.
+    // Later messages arrive on this stream, whichever node is called.
     await at(c, client).callText('log', { data: 4 });
     const fourth = await said(second);
     assert.equal(dataOf(fourth), 4);
     second.drop();
     await at(a, client).callText('log', { data: 5 });
-    // Back with an id of the dead node, at the one that goes on with the stream and at another: whatever followed it.
+    // With an event id of the dead node, the node that continues the stream and another node replay all later events.
     for (const node of [a, c]) {
       const again = await at(node, client).listen(heard[0]!.id!);
       const events = [await said(again), await said(again), await said(again)];
@@ -229,7 +229,7 @@ test('check:C9 check:H5 an event that was too large to be kept is reported as mi
 
 test("check:H7 fault:F33 a session's own stream continues elsewhere while its node still drains", () =>
   stage(async ({ nodes, a, b }) => {
-    // What is said while a call is under way would be taken for that call's.
+    // A message during a call would be taken for a message of that call.
     const { client: caller, stream, first } = await begun(b, join(nodes.folder, 'go'));
     const client = await WireClient.open(b.serverUrl('counter'));
     const own = await client.listen();
@@ -240,7 +240,7 @@ test("check:H7 fault:F33 a session's own stream continues elsewhere while its no
     const there = await at(a, client).listen(seen.id!);
     await at(a, client).callText('log', { data: 2 });
     assert.equal(dataOf(await said(there)), 2);
-    // The call goes on where it is, and what is left of it comes by way of either.
+    // The call continues at its node, and the other node delivers the rest of its messages.
     stream.drop();
     const rest = await at(a, caller).listen(first.id!);
     writeFileSync(join(nodes.folder, 'go'), '');
@@ -253,7 +253,7 @@ test("check:H7 fault:F33 a session's own stream continues elsewhere while its no
 
 const RESOURCE = { uri: 'counter://value' };
 
-/** The updates on a stream, as they come. */
+/** Counts the updates on a stream as they arrive. */
 function updates(stream: EventReader): { count: number } {
   const counted = { count: 0 };
   const read = async (): Promise<void> => {
@@ -283,7 +283,7 @@ for (const isolation of ['session', 'shared']) {
         await until(async () => (await there.callText('touch')) === 'true' && heard.count > 0, 'an update');
         const before = heard.count;
         await die(b);
-        // One, unasked: nobody knows what was missed.
+        // One update without a change: the client may have missed one.
         await until(() => heard.count > before, 'to be told that it may be another');
         const reported = heard.count;
         assert.equal(await there.callText('touch'), 'true');
@@ -296,7 +296,7 @@ for (const isolation of ['session', 'shared']) {
 }
 
 for (const isolation of ['session', 'shared']) {
-  test(`check:C9 S0.18 fault:F30 a subscription of another node’s client at one that died is made anew at the next instance (${isolation})`, () =>
+  test(`check:C9 S0.18 fault:F30 a remote client’s subscription at a dead node is renewed at the next instance (${isolation})`, () =>
     onCluster(
       () => ClusterProcesses.start(),
       async (nodes) => {
@@ -311,7 +311,7 @@ for (const isolation of ['session', 'shared']) {
         await until(() => heard.count === 1, 'an update');
         await die(b);
         await nodes.node('c', { counter: counterServer({ isolation }) });
-        // Unasked: nobody knows what was missed, nor does the new process know of the subscription by itself.
+        // One update without a change: the client may have missed one, and the new process has no subscription by itself.
         await until(() => heard.count > 1, 'to be told that it may be another');
         const reported = heard.count;
         assert.equal(await client.callText('touch'), 'true');
@@ -336,7 +336,7 @@ test('check:C9 S0.18 a subscription at the process of a dead node is made anew w
       const there = await at(a, client).listen();
       const again = updates(there);
       await until(() => again.count > 0, 'to be told that it may be another');
-      // A new process knows of it.
+      // The new process has the subscription.
       await until(async () => (await at(a, client).callText('touch')) === 'true', 'it to be subscribed to');
       const reported = again.count;
       await at(a, client).callText('touch');
@@ -392,7 +392,7 @@ test('fault:F30 a node that is killed and starts again in its folder ends its fo
       await until(() => after.gateway.stderr.includes(`"event":"lease_ended","node":"a","peer":"${peer}"`), 'its end');
       const again = await at(after, client).callText('count');
       assert.equal(again, '1', 'a new process counts anew');
-      // Without it the lease is ended after 2.5 s, or expires after 16.
+      // Otherwise the lease is ended after 2.5 s, or expires after 16 s.
       assert.ok(performance.now() - began < 2_000, `${performance.now() - began} ms`);
     },
   ));

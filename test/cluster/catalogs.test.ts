@@ -37,7 +37,7 @@ test('the catalogs of a node that starts anew are not read again where their dig
       const servers = { many: { command: process.execPath, args: [program] } };
       const b = await nodes.node('b', {});
       const a = await nodes.node('a', servers);
-      /** What nodes told each other until this one has what it reads of the other. */
+      /** The bytes of calls between the nodes until `b` has read the catalog of `a`. */
       const read = async (): Promise<number> => {
         await callable(b, 'many');
         const client = await WireClient.open(b.mcpUrl);

@@ -11,7 +11,7 @@ import { ClusterProcesses, counterServer, until } from '../support/cluster-proce
 import { trunkline } from '../support/run-trunkline.ts';
 import { textResult, textServer, tool } from '../support/text-server.ts';
 
-/** Of a drain, and of whoever waits for a server: this is what they may not take. */
+/** A wait for a server must take less than this. */
 const LONG_MS = 30_000;
 
 /** Gateways in this program that are nodes of one cluster, joined by its memory. */
@@ -55,7 +55,7 @@ test('S2.26 S0.13 a singleton is registered once any node runs it: this one, or 
     assert.deepEqual(gateway.activeServers(), ['one']);
   }
   assert.equal((await who(a, 'one')).pid, (await who(b, 'one')).pid);
-  // What the program asks of the server it finds at the node where that runs.
+  // Requests of the program reach the server at the node that runs it.
   const client = b.client('one')!;
   assert.equal(client.isInitialized, true);
   assert.equal(client.serverInfo?.name, 'counter');
@@ -66,7 +66,7 @@ test('S2.26 S0.13 a singleton is registered once any node runs it: this one, or 
     (await b.ready()).map(({ name, state }) => [name, state]),
     [['one', 'running']],
   );
-  // Whatever the program does to its copy is its own affair.
+  // Changes of the program to its copy do not affect the gateway.
   (b.server('one')!.tools as string[]).length = 0;
   assert.ok(b.server('one')!.tools.includes('who'));
 });
@@ -103,7 +103,7 @@ test('the wait for a singleton that no node runs ends with the gateway', async (
   await using nodes = new Nodes();
   const [a, b] = [await nodes.open('a'), await nodes.open('b')];
   await b.registerServer('one', singleton());
-  // Calls go to this definition, and the other one has what only one may have.
+  // Calls use this definition, and the node of the other definition owns the singleton.
   const waiting = assert.rejects(a.registerServer('one', singleton({ env: { OTHER: 'one' } })), {
     code: 'INVALID_REQUEST',
     message: /takes nothing new/,
@@ -129,7 +129,7 @@ test('S0.18 a restart at any node returns the server’s status after it, and re
     assert.equal(alive(pid), false);
   }
   await assert.rejects(c.restart('nobody'), { code: 'INVALID_PARAMS', message: 'there is no server nobody' });
-  // Up again in no time: what c has heard of it last is older.
+  // The server is up again at once: the last state that c received is older.
   await a.registerServer('far', textServer({ tools: () => [tool('say')] }));
   await until(() => c.server('far')?.state === 'running', 'the third to hear of it');
   const { state, restarts } = await c.restart('far');

@@ -8,12 +8,12 @@ import { WireClient } from '../support/wire-client.ts';
 
 /** Each has its own server. */
 const EXPIRIES = FULL ? 200 : 40;
-/** Of one exchange: with a slow authorization server all of them are under way at once. */
+/** The time of one exchange: with a slow authorization server all exchanges overlap. */
 const EXCHANGE_MS = 2_000;
 /** Long enough for the calls of one round, on a slow machine. */
 const SECONDS = 12;
 
-test('fault:F20 fault:F21 tokens of many servers expire at once, on three nodes: as many exchanges, no call fails, no login is lost', {
+test('fault:F20 fault:F21 tokens of many servers expire at once on three nodes: one exchange each, no failed call, no lost login', {
   timeout: 170_000,
 }, async (t) => {
   const servers = Array.from({ length: EXPIRIES }, (_, at) => `s${at}`);
@@ -45,12 +45,12 @@ test('fault:F20 fault:F21 tokens of many servers expire at once, on three nodes:
     issuer.exchangeMs = EXCHANGE_MS;
     await callAll('good tokens', 0);
 
-    // The nodes hear of it from the servers.
+    // The nodes detect the revocation by the answers of the servers.
     issuer.tokenSeconds = SECONDS;
     issuer.expire();
     await callAll('revoked tokens', EXPIRIES);
 
-    // The nodes know it themselves: the time that they were told is over.
+    // The nodes know the expiry themselves: the lifetime that the issuer gave has passed.
     issuer.tokenSeconds = 3_600;
     const over = performance.now() + SECONDS * 1_000;
     await until(() => performance.now() > over, 'the tokens to end');

@@ -34,7 +34,7 @@ function at(node: NodeProcess, { sessionId }: WireClient): WireClient {
   return client;
 }
 
-/** What comes on a stream, as it comes. */
+/** The messages of a stream, added as they arrive. */
 function heard(stream: EventReader): Json[] {
   const messages: Json[] = [];
   const read = async (): Promise<void> => {
@@ -47,12 +47,12 @@ function heard(stream: EventReader): Json[] {
 
 const logged = (messages: readonly Json[]): Json[] =>
   messages.filter(({ method }) => method === 'notifications/message').map(({ params }) => params);
-/** What the server said. */
+/** The log messages of the server. */
 const spoken = (messages: readonly Json[]): string[] =>
   logged(messages)
     .filter(({ logger }) => logger !== 'trunkline')
     .map(({ data }) => data);
-/** How often the client was told that state is lost. */
+/** How often the client was notified that state is lost. */
 const losses = (messages: readonly Json[]): number =>
   logged(messages).filter(({ data }) => /is lost/.test(data)).length;
 
@@ -109,7 +109,7 @@ test('S0.20 check:C7 fault:F22 concurrent first calls, and calls after the serve
     web.forgetSessions();
     assert.deepEqual(await together(), twelve);
     assert.equal(web.used.length, 2);
-    await until(() => losses(said) > 0, 'the client to be told');
+    await until(() => losses(said) > 0, 'the client to be notified');
     assert.equal(await at(all[2]!, client).callText('count'), '13');
     assert.equal(losses(said), 1);
     stream.drop();
@@ -132,7 +132,7 @@ test('check:C9 a session that ends at any node is ended at its HTTP server, once
     a.kill('SIGKILL');
     await a.exited;
     await end(b, left);
-    await until(() => web.used[1]!.deleted > 0, 'what nobody has a connection for to be ended');
+    await until(() => web.used[1]!.deleted > 0, 'the session without a connection to be ended');
     assert.deepEqual(
       web.used.map(({ deleted }) => deleted),
       [1, 1],
@@ -155,7 +155,7 @@ test('check:C9 fault:F30 one node listens to a session of an HTTP server, at whi
     const there = await at(c, client).listen();
     const said = heard(there);
     const strange = heard(await stranger.listen());
-    await until(() => session!.listening === 1, 'somebody to listen');
+    await until(() => session!.listening === 1, 'a node to listen');
     const words: string[] = [];
     const say = async (node: NodeProcess, text: string): Promise<void> => {
       words.push(text);
@@ -164,7 +164,7 @@ test('check:C9 fault:F30 one node listens to a session of an HTTP server, at whi
     };
     await say(b, 'one');
     await say(a, 'two');
-    // The one who listens leaves in good order: what is said meanwhile is said to the next one.
+    // The listening node drains: the next one receives the messages that are sent meanwhile.
     const listened = session!.listened;
     a.kill('SIGTERM');
     await say(b, 'three');
@@ -211,7 +211,7 @@ test('check:C9 a resource that clients at several nodes watch in one session of 
     for (const stream of streams) stream.drop();
   }));
 
-test('check:C9 fault:F31 a node that froze, while another released what both watch, subscribes anew when it goes on', (t) =>
+test('check:C9 fault:F31 a node frozen while another released a resource that both watch subscribes to it again', (t) =>
   cluster(async (nodes) => {
     const web = await server(t);
     const [a, b] = (await three(nodes, web, { isolation: 'shared' })) as [NodeProcess, NodeProcess];
@@ -230,7 +230,7 @@ test('check:C9 fault:F31 a node that froze, while another released what both wat
     await here!.result('resources/unsubscribe', resource);
     assert.deepEqual(session!.givenUp, [resource.uri]);
     b.kill('SIGCONT');
-    await until(() => session!.subscribed.length > count, 'it to be subscribed to anew');
+    await until(() => session!.subscribed.length > count, 'a new subscription');
     const before = messages.length;
     await until(async () => {
       await here!.result('tools/call', { name: 'touch', arguments: resource });

@@ -10,7 +10,7 @@ interface Part {
   readonly detail: string;
 }
 
-test('fault:F28 a node that starts without NATS says so, restarts nothing that would stay down, and starts what lacked a lease when it has one', async () => {
+test('fault:F28 a node that starts without NATS reports it, restarts no server that would stay down, and starts servers that lacked a lease when it has one', async () => {
   await using nats = await NatsServer.start();
   await nats.kill();
   const servers = { own: counterServer({ isolation: 'session' }), all: counterServer({ isolation: 'shared' }) };
@@ -34,7 +34,7 @@ test('fault:F28 a node that starts without NATS says so, restarts nothing that w
     };
     const before = await own();
     assert.deepEqual([before.state, before.consecutiveFailures], ['failed', 0]);
-    // Its process would not come back: it stays, and the operator is told.
+    // A restarted process would stay down: the node restarts nothing and answers 503.
     const restart = (server: string) => node.control(`/api/v1/servers/${server}/restart`, 'POST');
     await assert.rejects(restart('own'), /503.*nothing was restarted/);
     await assert.rejects(restart('all'), /503.*at other nodes: not restarted/);

@@ -21,7 +21,7 @@ const ERAS = ['stateful', 'stateless'] as const;
 const WAIT = { timeout: 30_000 };
 type Agent = keyof typeof KEYS;
 
-/** What items of a list are called by, and the request that uses one. */
+/** The member that identifies an item of each list, and the request that uses the item. */
 const KINDS = {
   tools: ['name', 'tools/call'],
   prompts: ['name', 'prompts/get'],
@@ -30,17 +30,17 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 
 /**
- * The property of `gateway/listed-is-callable.test.ts` on its ways into a real gateway: both nodes of a cluster, each era,
+ * The property of `gateway/listed-is-callable.test.ts` on all paths into a real gateway: both nodes of a cluster, each era,
  * both kinds of endpoint, and the public subjects. One random configuration of six servers for all of it.
  */
-describe('what is listed is exactly what can be used, at each node of a cluster', { timeout: 120_000 }, () => {
+describe('each node of a cluster lists exactly the items that can be used', { timeout: 120_000 }, () => {
   const random = new Seeded(SEED);
   const chance = (of: number): boolean => random.unit() < of;
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-listed-'));
   const apps: App[] = [];
   const servers: MixedServer[] = [];
   const urls: string[] = [];
-  /** Those of which both nodes have the definition. */
+  /** The servers that both nodes define. */
   const shared = new Set<string>();
   let nats: NatsServer;
   let program: NatsConnection;
@@ -126,7 +126,7 @@ describe('what is listed is exactly what can be used, at each node of a cluster'
 
   const used = (): number => servers.reduce((sum, server) => sum + server.used, 0);
 
-  /** All ways of a client to the servers, with what their own names are called there. */
+  /** All paths of a client to the servers; `prefix`: whether names carry the name of their server there. */
   function* ways() {
     for (const [node, url] of urls.entries()) {
       for (const agent of ['all', 'some'] as const) {
@@ -154,7 +154,7 @@ describe('what is listed is exactly what can be used, at each node of a cluster'
           server.candidates(kind).map((own) => (prefix && kind !== 'resources' ? `${server.name}__${own}` : own)),
         );
         const before = used();
-        // At once: whether another node knows a name that is not listed is waited for.
+        // Concurrently: a request with an unlisted name waits for the other node.
         const served = await Promise.all(candidates.map((name) => isServed(client, method, { [key]: name })));
         const usable = candidates.filter((_, i) => served[i]);
         assert.deepEqual(usable.sort(), [...names].sort(), `${where} ${method}`);
@@ -190,7 +190,7 @@ describe('what is listed is exactly what can be used, at each node of a cluster'
     }
   });
 
-  test('S2.28 check:G4 exactly the listed resources can be subscribed to, and their updates come', async () => {
+  test('S2.28 check:G4 exactly the listed resources can be subscribed to, and their updates arrive', async () => {
     let [told, refused] = [0, 0];
     for (const { url, agent, era, where, reached } of ways()) {
       const client = await open(url, era, agent);
@@ -199,7 +199,7 @@ describe('what is listed is exactly what can be used, at each node of a cluster'
       const { stream, agreed } = await subscribe(client, uris);
       assert.deepEqual([...agreed].sort(), uris.filter((uri) => names.has(uri)).sort(), `${where} subscribed`);
       refused += uris.length - agreed.size;
-      // Of servers that the client may not use first, so that their updates would come before the last ones.
+      // Updates without a subscription are first, so that wrong ones would arrive before the last right one.
       for (const uri of uris.filter((one) => !agreed.has(one))) owner(uri).update(uri);
       for (const uri of agreed) owner(uri).update(uri);
       const heard = new Set<string>();

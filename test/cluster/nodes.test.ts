@@ -51,7 +51,7 @@ test('fault:F30 goal:G5 check:H7 kill -9 of the owner during a call: UNKNOWN, an
     await until(() => !alive(before.pid), 'the process of the dead node to end');
   }));
 
-test('fault:F31 an owner that is stopped and goes on: another one took over, and it sends nothing more', () =>
+test('fault:F31 an owner that is paused and resumes after another node took over sends nothing more', () =>
   cluster(async (nodes) => {
     const instances = [
       await nodes.node('b', { counter: counterServer() }),
@@ -81,11 +81,11 @@ test('fault:F31 an owner that is stopped and goes on: another one took over, and
     assert.match(owner.stderr, /"event":"node_fenced","paused":true/);
     await until(
       () => /"event":"loop_watch_stood_still"/.test(owner.stderr),
-      'the thread to say that it stood still too',
+      'the thread to report that it stood still too',
     );
   }));
 
-test('fault:F28 goal:G14 nats is killed and returns: what needs no lease goes on, what needs one is NOT_SENT, and its process is used again', () =>
+test('fault:F28 goal:G14 nats is killed and returns: calls without a lease go on, others are NOT_SENT, and their process is used again', () =>
   cluster(async (nodes) => {
     const shared = counterServer({ isolation: 'shared' });
     const a = await nodes.node('a', { counter: counterServer(), shared });
@@ -96,7 +96,7 @@ test('fault:F28 goal:G14 nats is killed and returns: what needs no lease goes on
     await common.callText('count');
     await nodes.nats.kill();
     await until(async () => !(await a.serves()), 'the node to be fenced');
-    // All that share NATS lack it: none is taken out of service, and /health says what is degraded.
+    // All nodes that share NATS lack it: none is taken out of service, and /health reports what is degraded.
     assert.equal(await a.ready(), true);
     assert.match(JSON.stringify(await a.health()), /"status":"degraded".*"degraded":\["fenced: /);
     const refused = await own.request('tools/call', { name: 'who', arguments: {} });
@@ -105,7 +105,7 @@ test('fault:F28 goal:G14 nats is killed and returns: what needs no lease goes on
     assert.equal(await common.callText('count'), '2');
     await nodes.nats.run();
     // Its lease and its store come back each in its own time: one is renewed every 0.5 s, the other is read every 2 s.
-    await until(async () => (await a.health())?.status === 'ready', 'the node to lack nothing any more');
+    await until(async () => (await a.health())?.status === 'ready', 'the node to be ready again');
     assert.deepEqual(await who(own), before);
     assert.equal(await common.callText('count'), '3');
   }));
@@ -148,7 +148,7 @@ test('S0.18 a server restarts at every node that has it, a singleton where it ru
       const after = [...(await pids('many', instances)), ...(await pids('one', all))];
       assert.equal(new Set(after).size, 3);
       assert.equal(new Set([...before, ...after]).size, 6, `asked of ${node.name}: ${before} and then ${after}`);
-      assert.ok(!before.some(alive), 'what was replaced has ended');
+      assert.ok(!before.some(alive), 'the replaced processes have ended');
     }
   }));
 
@@ -267,7 +267,7 @@ test('check:C9 S0.18 each request of a session goes to another node, one of them
     }, 'the session to go on at another node');
     assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
     assert.equal((await who(client(rest[1]!))).pid, after.pid);
-    // Ended at one node, it has ended everywhere, with its process.
+    // A session that ends at one node ends at every node, with its process.
     const url = rest[1]!.serverUrl('counter');
     const ended = await fetch(url, { method: 'DELETE', headers: { 'mcp-session-id': first.sessionId! } });
     assert.ok(ended.ok, String(ended.status));

@@ -8,7 +8,7 @@ import type { Json } from '../support/raw-http.ts';
 import { startTrunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-test('every node shows the calls of all nodes, as they happen too, and answers for another one that is named', () =>
+test('every node shows the calls of all nodes, also live, and answers for another node named in the request', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -54,7 +54,7 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         instances.map(({ node, state }) => [node, state]),
         [['b', 'running']],
       );
-      // Of the node that has it, too, and no more of all together than was asked for.
+      // Log entries come from the node of the server; `lines` limits the entries of all nodes together.
       const last = async (query: string) => (await a.control<{ entries: Json[] }>(`/api/v1/logs?${query}`)).entries;
       const entries = await last('server=counter');
       assert.ok(entries.length > 1 && entries.every(({ loggedBy }) => loggedBy === 'b'), JSON.stringify(entries));
@@ -88,7 +88,7 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
       const [status, { error }] = await ask('POST', 'servers/locked/login');
       assert.equal(status, 404);
       assert.match(error.message, /^node b has the server "locked"/);
-      // What another node is asked never has the right to run programs.
+      // A forwarded request never has the right to run programs.
       const definition = { name: 'x', command: 'true' };
       const exec = await fetch(new URL('/api/v1/servers?node=b', a.gateway.controlUrl), {
         method: 'POST',
@@ -96,7 +96,7 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         body: JSON.stringify(definition),
       });
       assert.equal(exec.status, 403, await exec.text());
-      // The node that does it has it in its own log.
+      // The node that executes the operation logs it.
       await until(() => /"addServer".*"forwarded":true/.test(b.gateway.stderr), 'the forwarded operation in its log');
       for (const [method, path] of [
         ['GET', 'secrets'],
@@ -117,7 +117,7 @@ interface SentLine {
   readonly entry: Json;
 }
 
-/** Reads the stream of the log until `enough`; an abort ends it. */
+/** Reads the stream of the log until `enough` returns true; a timeout aborts it. */
 async function readLog(
   node: NodeProcess,
   query: string,
@@ -145,7 +145,7 @@ async function readLog(
   return lines;
 }
 
-test('the log of all nodes is followed in one stream: in order, nothing twice, also of a node that joins', () =>
+test('one stream follows the logs of all nodes: in order, no line twice, also of a node that joins later', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -165,7 +165,7 @@ test('the log of all nodes is followed in one stream: in order, nothing twice, a
           `${text} of ${node}`,
         );
       await until(() => lines().length >= 4, 'the last lines');
-      // What a node does for another one, it logs.
+      // A node logs what it does for another node.
       await a.control('/api/v1/servers/counter/restart?node=b', 'POST');
       await a.control('/api/v1/nodes/nobody/drain', 'POST').catch(() => {});
       await heard('b', 'process_ended');
@@ -186,7 +186,7 @@ test('the log of all nodes is followed in one stream: in order, nothing twice, a
       );
       const middle = first.findIndex(({ entry }) => entry.event === 'process_ended');
       const again = await readLog(a, 'lines=100', first[middle]!.id, (sent) => sent.some(running));
-      // More may have come in one piece with the last.
+      // The last chunk may contain more lines.
       const ofB = (sent: readonly SentLine[]) =>
         sent.slice(0, sent.findIndex(running) + 1).flatMap(({ entry }) => (entry.loggedBy === 'b' ? [entry] : []));
       assert.deepEqual(ofB(again), ofB(first.slice(middle + 1)));

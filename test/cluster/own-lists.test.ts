@@ -19,7 +19,7 @@ async function reportsTo(client: WireClient): Promise<{ readonly methods: string
   return { methods, drop: () => stream.drop() };
 }
 
-/** The session of this client, by way of another node. */
+/** The session of this client, through another node. */
 function at({ gateway }: NodeProcess, { sessionId }: WireClient): WireClient {
   const client = new WireClient(gateway.mcpUrl, 'stateful');
   client.sessionId = sessionId;
@@ -32,7 +32,7 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
     async (nodes) => {
       const servers = { own: { command: process.execPath, args: [TOOLSETS] } };
       const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
-      // Has no such server of its own.
+      // Node c has no such server.
       const c = await nodes.node('c', {});
       for (const node of [a, b]) await callable(node, 'own');
       const one = await WireClient.open(a.gateway.mcpUrl);
@@ -41,7 +41,7 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
       assert.notEqual(await other.callText('own__who'), pid);
       const everywhere = [one, at(b, one), at(c, one)];
       const othersEverywhere = [at(a, other), other, at(c, other)];
-      // The process is at one node, the client listens at another, and enables it by way of a third.
+      // The process is at one node, the client listens at another, and enables the tool through a third.
       const reports = await reportsTo(everywhere[1]!);
       await delay(SETTLE_MS);
       reports.methods.length = 0;
@@ -61,7 +61,7 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
     },
   ));
 
-test('S2.6 check:C9 a session sees the lists of its shared process at every node, and is told of a change there', () =>
+test('S2.6 check:C9 a session sees the lists of its shared process at every node, and is notified of a change there', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -93,7 +93,7 @@ test('S2.6 check:C9 a session sees the lists of its shared process at every node
     },
   ));
 
-test('S2.6 a change is one notification for each list that changed, at each client, at whichever node it is', () =>
+test('S2.6 each client, at every node, receives one notification for each list that changed', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

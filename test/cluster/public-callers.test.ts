@@ -150,7 +150,7 @@ for (const program of PROGRAMS) {
       blue.kill('SIGCONT');
       await until(() => blue.ready(), 'the node to be back');
       await sleep(1_500);
-      assert.equal(await busy(blue), 0, 'it ran what its callers were told is over');
+      assert.equal(await busy(blue), 0, 'it ran calls that were answered with UNKNOWN');
       assert.deepEqual(outcomes(unknown), Array(unknown.length).fill('UNKNOWN'));
       assert.deepEqual(outcomes(lists), Array(CALLS).fill('RESULT'));
     });
@@ -168,7 +168,7 @@ for (const program of PROGRAMS) {
       writeFileSync(file, '');
       await sleep(300);
       await nodes.nats.run();
-      // By now another node would have ended what no node says it has in hand.
+      // By now another node would have ended calls that no node reports as running.
       await sleep(3_500);
       gate.open();
       await until(ended(calls), 'all calls to end');

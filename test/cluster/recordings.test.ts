@@ -60,7 +60,7 @@ test('both wires of calls that cross nodes are in the recording, and it replays'
         await client.callTool({ name: 'many__echo', arguments: { text: 'hello' } });
         await client.callTool({ name: 'many__ask', arguments: { message: 'Which colour?' } });
         await second.callTool({ name: 'many__echo', arguments: { text: 'not recorded' } });
-        // Any node has all of it, and stops all of it.
+        // Every node lists the whole recording and can stop all of it.
         const listed = await b.control<{ recordings: View[] }>('/api/v1/recordings');
         assert.deepEqual(
           listed.recordings.map(({ nodes: at, servers, state }) => [[...at].sort(), servers, state]),
@@ -121,7 +121,7 @@ test('both wires of calls that cross nodes are in the recording, and it replays'
         }
       }
 
-      // A session that is open, which goes on at the other node, and a server that runs at the other node.
+      // An open session that moves to the other node, and a server that runs at the other node.
       const client = await connected(a.mcpUrl, 'legacy', 'open');
       const { sessionId } = client.transport as StreamableHTTPClientTransport;
       let label = '';

@@ -42,7 +42,7 @@ async function names(node: NodeProcess): Promise<string[]> {
   return servers.map(({ name }) => name);
 }
 
-/** Of a stored server, as this node knows it; null where it knows none. */
+/** The revision of a stored server at this node; null if the node does not know it. */
 async function revisionAt(node: NodeProcess, server: string): Promise<number | null> {
   const status = await node
     .control<{ desired: { revision: number | null } | null }>(`/api/v1/servers/${server}`)
@@ -50,7 +50,7 @@ async function revisionAt(node: NodeProcess, server: string): Promise<number | n
   return status?.desired?.revision ?? null;
 }
 
-/** What programs hear of servers. */
+/** The server events that programs receive. */
 function listen(program: NatsConnection): { readonly created: string[]; readonly deleted: string[] } {
   const heard = { created: [] as string[], deleted: [] as string[] };
   program.subscribe(SUBJECT_CREATED, { callback: (_, message) => void heard.created.push(message.string()) });
@@ -78,7 +78,7 @@ test("S0.2 S0.6 S0.7 S0.8 S0.9 S0.10 check:H1 two nodes answer the seeds' wire, 
       const structured = (await execute({ session_id, tool: 'structured', args: {} })) as { x: number };
       assert.equal(structured.x, 1);
       await assert.rejects(execute({ session_id, tool: 'fails', args: {} }), { message: 'no such file' });
-      // Its own count, whichever node was asked before.
+      // Each session has its own count, whichever node got its previous request.
       assert.match(String(await execute({ session_id, tool: 'count', args: {} })), /^4 \d+$/);
       for (const payload of ['', '{"session_id":"s"}', 'nonsense']) {
         assert.deepEqual(await list(payload), ['structured', 'texts', 'fails', 'count']);
@@ -108,7 +108,7 @@ test('S0.3 S0.4 S0.5 S0.17 check:H2 a server created or deleted on any node is s
     const heard = listen(program);
     await program.flush();
 
-    // What cannot be read is reported and skipped, by every node; what is made up starts nothing.
+    // Every node reports and skips unreadable messages; a made-up server starts nothing.
     for (const subject of [SUBJECT_CREATED, SUBJECT_DELETED]) {
       for (const payload of ['nonsense', '{"name":7}', 'null', '']) program.publish(subject, payload);
     }
@@ -119,27 +119,27 @@ test('S0.3 S0.4 S0.5 S0.17 check:H2 a server created or deleted on any node is s
 
     assert.equal((await new RunTimeClient(a.gateway).add('counter', counterServer())).status, 201);
     for (const node of [a, b]) await callable(node, 'counter');
-    await until(() => heard.created.some((text) => text.startsWith('{"name":"counter"')), 'programs to hear of it');
-    // Somebody who says that it is gone is wrong, and nobody does as he says.
+    await until(() => heard.created.some((text) => text.startsWith('{"name":"counter"')), 'programs to receive it');
+    // A false deletion from a program has no effect on any node.
     program.publish(SUBJECT_DELETED, '{"name":"counter"}');
     await program.flush();
     const call = await program.request(subjectExecute('counter'), '{"tool":"count"}', WAIT);
     assert.equal(decodeToolReply(call.data), '1');
 
-    // Suspended, it is gone for programs, and nobody is told to begin it; resumed, it is there again.
+    // Programs receive a deletion of a suspended server, and no creation; after resume they receive a creation again.
     const reported = (texts: readonly string[]) => texts.filter((text) => text.startsWith('{"name":"counter"')).length;
-    await until(() => reported(heard.created) === 2, 'both nodes to have told of it');
+    await until(() => reported(heard.created) === 2, 'both nodes to publish the creation');
     assert.equal((await new RunTimeClient(b.gateway).suspend('counter')).status, 200);
-    await until(() => reported(heard.deleted) === 3, 'both nodes to tell that it is gone');
+    await until(() => reported(heard.deleted) === 3, 'both nodes to publish the deletion');
     assert.equal(reported(heard.created), 2);
     assert.equal((await new RunTimeClient(b.gateway).resume('counter')).status, 200);
-    await until(() => reported(heard.created) === 4, 'both nodes to tell that it is there');
+    await until(() => reported(heard.created) === 4, 'both nodes to publish the creation again');
     for (const node of [a, b]) await callable(node, 'counter');
 
     assert.equal((await new RunTimeClient(b.gateway).remove('counter')).status, 200);
     for (const node of [a, b]) await until(async () => (await names(node)).length === 0, 'it is gone everywhere');
-    await until(() => reported(heard.deleted) === 5, 'programs to hear of that');
-    assert.deepEqual(await Promise.all([a, b].map(names)), [[], []], 'nobody started what was made up');
+    await until(() => reported(heard.deleted) === 5, 'programs to receive its deletion');
+    assert.deepEqual(await Promise.all([a, b].map(names)), [[], []], 'no node started the made-up server');
     const texts = heard.created.filter((text) => text.includes('counter'));
     assert.ok(
       texts.every((text) => text.includes('"args":[') && !text.includes('"env"')),
@@ -157,7 +157,7 @@ test('S0.17 check:H6 fault:F28 after any changes, in any order of arrival, every
     const definition = (i: number) => counterServer({ start: 'lazy', env: { VERSION: String(i) } });
     assert.equal((await operators[0].add('it', definition(0))).status, 201);
 
-    // No node goes back, whatever it hears meanwhile.
+    // No node returns to an older revision, whatever events arrive meanwhile.
     let over = false;
     const watching = [a, b].map(async (node) => {
       const seen: number[] = [];
@@ -173,7 +173,7 @@ test('S0.17 check:H6 fault:F28 after any changes, in any order of arrival, every
       const { status, text } = i % 4 === 0 ? await operator.remove('it') : await operator.change('it', definition(i));
       assert.equal(status, 200, text);
       if (i % 4 === 0) assert.equal((await operators[(i + 1) % 2]!.add('it', definition(i))).status, 201);
-      // Late, repeated and in the wrong order.
+      // These events are late, repeated and in the wrong order.
       program.publish(SUBJECT_CREATED, '{"name":"it"}');
       program.publish(SUBJECT_DELETED, '{"name":"it"}');
     }
@@ -190,7 +190,7 @@ test('S0.17 check:H6 fault:F28 after any changes, in any order of arrival, every
       );
     }
 
-    // Not a word is heard, and both have it nevertheless; what stands in files is known again when NATS is back.
+    // Without NATS both nodes get changes from the store; a server of a file becomes known to others when NATS is back.
     await nodes.nats.kill();
     assert.equal((await operators[1].change('it', definition(9))).status, 200);
     assert.equal((await operators[1].add('second', definition(1))).status, 201);

@@ -113,7 +113,7 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
     for (const name of ['a', 'b', 'c']) members.push(await nodes.node(name, servers, {}, { program: before }));
     for (const node of members) await callable(node, 'own', 'common');
 
-    // A proxy that is told before a node is stopped, and sends nobody there any more. Calls that cross nodes go on.
+    // A proxy that stops sending requests to a node before the node is stopped. Calls between nodes go on.
     const sent = new Map<NodeProcess, number>();
     let rotation = members;
     let turn = 0;
@@ -156,17 +156,17 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
     over = true;
     await Promise.all(load);
     assert.deepEqual(lost, []);
-    // What a definition is worth is the same in both versions: nobody took equal ones for different ones.
+    // Both versions compare definitions in the same way: no node reported equal definitions as different.
     for (const { stderr } of nodes.nodes) assert.doesNotMatch(stderr, /definitions_conflict|node_not_understood/);
     console.log(`# ${calls} calls`);
   }));
 
-test('a node without a common protocol is reported and left alone, and leaves us alone', () =>
+test('two nodes without a common protocol report and ignore each other', () =>
   cluster(async (nodes) => {
     const present = await nodes.node('present', { mine: counterServer() });
     const other = await nodes.node('other', { its: counterServer() }, {}, { program: stranger });
     for (const node of [present, other]) {
-      await until(() => node.stderr.includes('"event":"node_not_understood"'), `${node.name} to say so`);
+      await until(() => node.stderr.includes('"event":"node_not_understood"'), `${node.name} to report it`);
     }
     assert.match(
       present.stderr,

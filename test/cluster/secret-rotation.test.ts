@@ -17,7 +17,7 @@ const STEPS: readonly object[] = [
   { secret: NEXT },
 ];
 
-/** The node has ended, and another one of its name has begun. */
+/** Stops the node and starts another one of its name. */
 async function again(old: NodeProcess, start: () => Promise<NodeProcess>): Promise<NodeProcess> {
   old.kill('SIGTERM');
   assert.equal(await old.exited, 0);
@@ -46,7 +46,7 @@ test('the secret changes in three rounds of restarts: nodes trust each other, an
             assert.deepEqual(conflicts, []);
             await callable(node, 'counter');
           }
-          // A session of one node, used by way of the other: its process is found, whoever has which key.
+          // A session of one node, used by way of the other: its process is found with any keys of the nodes.
           const opened = await WireClient.open(members[0]!.serverUrl('counter'));
           const there = new WireClient(members[1]!.serverUrl('counter'));
           there.sessionId = opened.sessionId;
@@ -57,7 +57,7 @@ test('the secret changes in three rounds of restarts: nodes trust each other, an
     },
   ));
 
-test('S0.19 S2.29 what clients and servers hold survives the change of the secret: an unused session of an HTTP server, and a task', (t) =>
+test('S0.19 S2.29 an unused session of an HTTP server and a task survive the change of the secret', (t) =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

@@ -28,7 +28,7 @@ async function two(nodes: ClusterProcesses): Promise<[NodeProcess, NodeProcess]>
   return [a, b];
 }
 
-/** Everything a client needs to answer what it was asked. */
+/** The parameters with which a client answers an input request. */
 function answered(result: Json): Json {
   assert.equal(result.resultType, 'input_required', JSON.stringify(result));
   const [[key, question]] = Object.entries<Json>(result.inputRequests) as [[string, Json]];
@@ -37,7 +37,7 @@ function answered(result: Json): Json {
   return { ...ASK, requestState: result.requestState, inputResponses: { [key]: { roots } } };
 }
 
-/** What the node says to who comes back after this event. */
+/** The status that the node returns to a client that resumes after this event. */
 async function comingBack(node: NodeProcess, client: WireClient, eventId: string): Promise<number> {
   return (await at(node, client).listen(eventId)).status;
 }
@@ -131,7 +131,7 @@ test('check:C9 a client whose connection broke during a call gets the rest at an
       const answer = await said(rest);
       assert.equal(JSON.parse(answer.data).result.content[0].text, 'waited');
       assert.deepEqual(await rest.rest(), []);
-      // And when it is over, from the log.
+      // After the end of the call, from the log.
       const again = await at(second, client).listen(begun.id!);
       assert.equal((await again.message()).params.progress, 2);
       assert.deepEqual(await again.next(), answer);
@@ -173,13 +173,13 @@ test("check:C9 a session's own stream continues at another node after the last e
     const there = await at(b, client).listen(first.id!);
     const second = await said(there);
     assert.notEqual(second.id, first.id);
-    // What comes from now on comes here as well, whichever node it was called at.
+    // Later messages arrive on this stream too, whichever node receives the call.
     await at(b, client).callText('say');
     const third = await said(there);
     await client.callText('say');
     const fourth = await said(there);
     assert.equal(new Set([first, second, third, fourth].map(({ id }) => id)).size, 4);
-    // Nobody else than the session gets them.
+    // No other session receives them.
     const stranger = await WireClient.open(b.serverUrl('counter'));
     assert.equal(await comingBack(b, stranger, first.id!), 400);
     there.drop();
@@ -190,7 +190,7 @@ test("check:C9 a session's own stream continues at another node after the last e
     back.drop();
   }));
 
-/** What comes on a stream, as it comes. */
+/** The messages of a stream, added as they arrive. */
 function heard(stream: EventReader): Json[] {
   const messages: Json[] = [];
   const read = async (): Promise<void> => {
@@ -204,7 +204,7 @@ function heard(stream: EventReader): Json[] {
 const updates = (messages: readonly Json[]): number =>
   messages.filter(({ method }) => method === 'notifications/resources/updated').length;
 
-test('check:C9 a node that joins later brings what its servers say to a stream that was open before', () =>
+test('check:C9 messages of servers at a node that joins later reach a stream that was open before', () =>
   cluster(async (nodes) => {
     const servers = { counter: counterServer() };
     const a = await nodes.node('a', servers);
@@ -247,9 +247,9 @@ for (const isolation of ['session', 'shared']) {
           await client.callText('touch');
           return updates(messages) > before;
         }, 'another one');
-        // Given up by way of the other node, it is given up.
+        // An unsubscribe through the other node ends the subscription.
         await there.result('resources/unsubscribe', RESOURCE);
-        await until(async () => (await client.callText('touch')) === 'false', 'the server to be told');
+        await until(async () => (await client.callText('touch')) === 'false', 'the server to receive the unsubscribe');
         stream.drop();
       }
     }));
@@ -268,19 +268,19 @@ test('check:C9 a client that unsubscribes at one node does not affect others at 
     await until(async () => {
       await clients[0]!.callText('touch');
       return messages.every((those) => updates(those) > 0);
-    }, 'all of them to be told');
+    }, 'all of them to be notified');
     for (const left of [2, 1, 0]) {
-      // Each of them by way of another node than the one where it was subscribed to.
+      // Each client unsubscribes through another node than the one where it subscribed.
       await at([b, c, a][left]!, clients[left]!).result('resources/unsubscribe', RESOURCE);
       const before = messages.map(updates);
       if (left > 0) {
         await until(async () => {
           await clients[0]!.callText('touch');
           return messages.slice(0, left).every((those, i) => updates(those) > before[i]!);
-        }, `${left} of them to be told still`);
+        }, `${left} of them to be notified still`);
       }
     }
-    await until(async () => (await clients[0]!.callText('touch')) === 'false', 'the server to be told');
+    await until(async () => (await clients[0]!.callText('touch')) === 'false', 'the server to receive the unsubscribe');
     for (const stream of streams) stream.drop();
   }));
 
@@ -293,12 +293,12 @@ test('check:C9 a log level set at one node applies at another', () =>
     const messages = heard(stream);
     const spoken = (): number => messages.filter(({ method }) => method === 'notifications/message').length;
     await client.result('resources/subscribe', RESOURCE);
-    /** Whether a log message of the server's comes before what it says next. */
+    /** Whether a log message of the server arrives before its next update. */
     const speaks = async (by: WireClient): Promise<boolean> => {
       const [words, touches] = [spoken(), updates(messages)];
       await by.callText('log');
       await by.callText('touch');
-      await until(() => updates(messages) > touches, 'what is said next');
+      await until(() => updates(messages) > touches, 'the next update');
       return spoken() > words;
     };
     await until(() => speaks(there), 'a message');

@@ -18,7 +18,7 @@ async function started(nodes: ClusterProcesses, ...names: string[]): Promise<Nod
     await callable(node, 'counter');
     await until(async () => (await ready(node)) === names.length, `${node.name} to know the others`);
   }
-  // What a node has that has just joined, the others read a moment later.
+  // The others read the servers of a node that has just joined a moment later.
   for (const node of all) {
     const session = await WireClient.open(node.serverUrl('counter'));
     const { pid } = await who(session);
@@ -43,7 +43,7 @@ async function who(client: WireClient): Promise<Who> {
   return JSON.parse(await client.callText('who')) as Who;
 }
 
-/** What the session counts, its requests in turn at each of the nodes. */
+/** The counts that the session gets, with its requests sent to each of the nodes in turn. */
 async function counted(session: WireClient, nodes: readonly NodeProcess[], times: number): Promise<number[]> {
   const counts: number[] = [];
   for (let i = 0; i < times; i++) counts.push(Number(await at(nodes[i % nodes.length]!, session).callText('count')));
@@ -63,7 +63,7 @@ function heard(stream: EventReader): Json[] {
   return messages;
 }
 
-test('check:C9 a session whose requests go to both nodes in turn finds one shared process; when its node dies, that of the other', () =>
+test('check:C9 a session whose requests go to both nodes in turn uses one shared process; after its node dies, that of the other', () =>
   cluster(async (nodes) => {
     const [a, b] = (await started(nodes, 'a', 'b')) as [NodeProcess, NodeProcess];
     const ofA = await WireClient.open(a.serverUrl('counter'));
@@ -72,7 +72,7 @@ test('check:C9 a session whose requests go to both nodes in turn finds one share
     assert.deepEqual(await counted(ofB, [a, b], 4), from(1, 4));
     assert.equal(await ownerOf([a, b], (await who(at(b, ofA))).pid), a);
     assert.equal(await ownerOf([a, b], (await who(at(a, ofB))).pid), b);
-    // Clients of one request have no session: each is served where it comes.
+    // Stateless clients have no session: the node that gets a request serves it.
     const single = new WireClient(b.serverUrl('counter'), 'stateless');
     assert.equal(await ownerOf([a, b], (await who(single)).pid), b);
 
@@ -124,7 +124,7 @@ test('fault:F33 nodes drain one after the other: a session finds one process at 
       });
       while (!left) counts.push(...(await counted(session, rest, 2)));
       assert.equal(await leaving.exited, 0);
-      // What went on at the process of the leaving node, and then at another one.
+      // The session went on at the process of the leaving node, and then at another one.
       const moved = counts.findIndex((count, i) => i > 0 && count <= counts[i - 1]!);
       const after = moved < 0 ? [] : counts.slice(moved);
       assert.deepEqual(after, from(after[0] ?? 0, after.length), counts.join());
@@ -160,7 +160,7 @@ test('check:C9 subscriptions at the process of a session reach it by way of anot
     await until(() => updates(toB) >= 1, 'an update from the process of b');
     a.kill('SIGKILL');
     await a.exited;
-    await until(() => updates(toA) > 1, 'to be told that it may be another');
+    await until(() => updates(toA) > 1, 'a notification that the resource may have changed');
     const before = updates(toA);
     await until(async () => {
       await at(b, ofA).request('tools/call', { name: 'touch', arguments: {} });

@@ -16,7 +16,7 @@ async function knows(node: NodeProcess, server: string): Promise<boolean> {
   return servers.some(({ name }) => name === server);
 }
 
-test('check:A2 what one node adds, suspends and removes takes effect at every node, over restarts of nodes and database', () =>
+test('check:A2 adding, suspending and removing a server at one node take effect at every node, over restarts of nodes and database', () =>
   cluster(async (nodes) => {
     await using database = await PostgresServer.start();
     const store = { cluster: { store: database.url } };
@@ -35,7 +35,7 @@ test('check:A2 what one node adds, suspends and removes takes effect at every no
     for (const node of [a, b])
       await until(async () => (await state(node)) === 'suspended', 'it is suspended everywhere');
 
-    // The database is away: nothing is acknowledged, what was desired holds, and the nodes stay in service.
+    // While the database is away, no change is acknowledged, the desired state holds, and the nodes stay ready.
     await database.kill();
     const refused = await operator.add('other', counterServer());
     assert.equal(refused.status, 503, refused.text);
@@ -46,7 +46,7 @@ test('check:A2 what one node adds, suspends and removes takes effect at every no
     await database.run();
     await until(async () => (await a.health())?.status === 'ready', 'the node to read its store again');
 
-    // A node that was away finds what was decided meanwhile.
+    // A node that starts later finds the earlier decisions.
     b.kill('SIGKILL');
     await b.exited;
     assert.equal((await operator.resume('counter')).status, 200);
@@ -56,7 +56,7 @@ test('check:A2 what one node adds, suspends and removes takes effect at every no
     for (const node of [a, c]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
   }));
 
-test('check:A2 without a database, what one node adds, suspends and removes is kept in NATS, over restarts of all', () =>
+test('check:A2 without a database, NATS keeps the servers that a node adds and their suspension, over restarts of all nodes', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', {});
     const b = await nodes.node('b', {});
@@ -67,7 +67,7 @@ test('check:A2 without a database, what one node adds, suspends and removes is k
     await until(async () => (await client.toolNames()).includes('counter__count'), 'its tools at the other node');
     assert.equal(await client.callText('counter__count'), '1');
 
-    // Of two operators that begin with the same revision one is refused, and is told what there is now.
+    // Of two changes to the same revision, one is refused with the code `revision_changed`.
     const { revision } = (await operator.server('counter')).desired;
     const again = (node: NodeProcess) =>
       new RunTimeClient(node.gateway).change('counter', counterServer(), `?revision=${revision}`);
@@ -80,7 +80,7 @@ test('check:A2 without a database, what one node adds, suspends and removes is k
     for (const node of [a, b])
       await until(async () => (await state(node)) === 'suspended', 'it is suspended everywhere');
 
-    // NATS is away: nothing is acknowledged, and what was decided holds.
+    // While NATS is away, no change is acknowledged, and earlier decisions hold.
     await nodes.nats.kill();
     await until(async () => {
       const refused = await operator.add('other', counterServer());
@@ -91,7 +91,7 @@ test('check:A2 without a database, what one node adds, suspends and removes is k
     await nodes.nats.run();
     assert.equal(await knows(a, 'other'), false);
 
-    // All nodes end; NATS loses its disk. A node makes the store again from its copy.
+    // All nodes end; NATS loses its disk. A node restores the store from its copy.
     await until(async () => (await operator.add('later', counterServer())).status === 201, 'changes to be taken again');
     await until(() => knows(b, 'later'), 'the other node to have it too');
     const { folder } = b.gateway;
@@ -111,7 +111,7 @@ test('check:A2 without a database, what one node adds, suspends and removes is k
     for (const node of [c, d]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
   }));
 
-test('check:G4 without a database, what is approved or blocked at one node is at every node', () =>
+test('check:G4 without a database, a definition blocked at one node is blocked at every node', () =>
   cluster(async (nodes) => {
     const mine = { mine: counterServer({ drift: 'hold' }) };
     const [a, b] = [await nodes.node('a', mine), await nodes.node('b', mine)];
@@ -135,7 +135,7 @@ test('a node whose database is away reports it and ends, though it is connected 
     });
   }));
 
-test('check:A2 a node starts with what it last knew while the database is away, and follows it again when it is back', () =>
+test('check:A2 a node starts from its copy of the store while the database is away, and follows the database when it is back', () =>
   cluster(async (nodes) => {
     await using database = await PostgresServer.start();
     const store = { cluster: { store: database.url } };
@@ -163,7 +163,7 @@ test('check:A2 a node starts with what it last knew while the database is away, 
     const there = new RunTimeClient(again.gateway);
     assert.equal((await there.remove('spent')).status, 503);
 
-    // A copy that is not as it was written counts for nothing: without its pins a node would trust changed definitions.
+    // A changed copy is rejected: without its pins a node would trust changed definitions.
     const copy = readFileSync(kept, 'utf8');
     again.kill('SIGKILL');
     await again.exited;
@@ -201,7 +201,7 @@ test('check:A2 a server in the file of one node is not replaced from another one
     assert.equal(resumed.status, 200, resumed.text);
     await callable(a, 'counter');
 
-    // What was removed is offered by the others until they have followed: the name is free all the same.
+    // Other nodes offer a removed server until they have followed, but its name is free at once.
     assert.equal((await operator.add('other', counterServer())).status, 201);
     await until(() => knows(b, 'other'), 'the other node to have it');
     assert.equal((await operator.remove('other')).status, 200);

@@ -29,7 +29,7 @@ test('S0.18 a server that one node cannot start is called, and listed, at anothe
     assert.deepEqual([await atA.callText('count'), await atB.callText('count')], ['1', '1'], 'each has its own again');
   }));
 
-/** Where a file `broken` lies in the folder of the node it does not start. */
+/** A server that does not start while a file `broken` is in the folder of its node. */
 function breakable(more: object): object {
   const { command, args } = counterServer() as { command: string; args: string[] };
   const script = 'test -e broken && exit 3; exec "$@"';
@@ -69,7 +69,7 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.deepEqual([await old.callText('count'), await old.callText('count')], ['1', '2']);
     assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'a');
     writeFileSync(join(a.gateway.folder, 'broken'), '');
-    // Beside the process of another session, which runs.
+    // While the process of another session runs.
     const young = await WireClient.open(a.serverUrl('own'));
     assert.equal(await counted(young), '1');
     const [call] = (await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count%20tries>1')).calls;
@@ -79,7 +79,7 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.ok(failed.atMs + failed.ms <= last.atMs + 1 && last.atMs + last.ms <= call!.ms + 1, JSON.stringify(call));
     assert.equal((await ownerOf([a, b], (await who(young)).pid)).name, 'b');
     assert.equal(await old.callText('count'), '3');
-    // A process that ends by itself, and one that is ended by us.
+    // A process that is killed, and one that its node restarts.
     process.kill((await who(old)).pid, 'SIGKILL');
     const { state } = await a.control<{ state: string }>('/api/v1/servers/one/restart', 'POST');
     assert.equal(state, 'failed');
@@ -92,7 +92,7 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.equal(await counted(one), '1');
     console.log(`# singleton served again after ${Math.round(performance.now() - brokenAt)} ms`);
     assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'b');
-    // What moved on is in nobody's way here.
+    // The sessions that moved do not block the server here.
     rmSync(join(a.gateway.folder, 'broken'));
     await until(async () => (await stateAt(a, 'own')) === 'running', 'the server to be back');
     const here = await WireClient.open(a.serverUrl('own'));

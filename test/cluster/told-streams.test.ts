@@ -6,7 +6,7 @@ import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-test('nodes tell each other of the stream of a session when it moves, and not when it opens again', () =>
+test('a node announces the stream of a session when it comes to that node, not when it opens there again', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

@@ -13,13 +13,13 @@ import { ProgramNode } from '../support/program-node.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 /*
- * What the seed calls Manager: here a gateway, `createGateway`, which is a node when its configuration names a cluster.
- * Two programs on a real nats-server, each with one.
+ * The Manager of the seed is a gateway here, `createGateway`, and a node when its configuration names a cluster.
+ * Two programs on a real nats-server, each with one gateway.
  */
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 const COUNTER = resolve(import.meta.dirname, '../fixtures/cluster/counter.mjs');
-/** Ends for nobody who asks. */
+/** Ignores SIGTERM and `process.exit`. */
 const STUBBORN = 'data:text/javascript,process.on("SIGTERM",()=>{});process.exit=()=>{};setInterval(()=>{},1e3)';
 
 interface Programs extends AsyncDisposable {
@@ -103,7 +103,7 @@ test('S0.13 S0.14 S0.16 check:A4 a worker is replaced during calls of both nodes
     await a.call('startServer', 'counter', definition('1'));
     assert.equal((await who(clients[1])).pid, before.pid, 'the same definition changes nothing');
 
-    // Calls all the time, and one that the old process still has in hand.
+    // Calls all the time, and one that the old process still runs.
     const file = join(nodes.folder, 'go');
     const waiting = await clients[1].post({
       jsonrpc: '2.0',
@@ -119,7 +119,7 @@ test('S0.13 S0.14 S0.16 check:A4 a worker is replaced during calls of both nodes
     });
     const replaced = a.call('startServer', 'counter', definition('2'));
     await until(() => pids.size === 2, 'the new process to serve');
-    assert.ok(alive(before.pid), 'the old one has a call in hand');
+    assert.ok(alive(before.pid), 'the old process still runs a call');
     writeFileSync(file, '');
     let last = await waiting.message();
     while (last.id !== 'w') last = await waiting.message();
@@ -131,7 +131,7 @@ test('S0.13 S0.14 S0.16 check:A4 a worker is replaced during calls of both nodes
 
     const { pid } = await who(clients[0]);
     assert.equal(await a.call('unregisterServer', 'counter'), true);
-    assert.equal(alive(pid), false, 'it is gone when that is said');
+    assert.equal(alive(pid), false, 'the process has ended before the answer');
     assert.deepEqual(await a.call('activeServers'), ['another']);
     assert.equal(await a.call('unregisterServer', 'counter'), false);
     assert.equal(await a.call('unregisterServer', 'nobody'), false);
@@ -162,7 +162,7 @@ test('S0.15 all workers end at once, stubborn ones too, and with the end of a no
     await b[Symbol.asyncDispose]();
     assert.equal(alive(left.pid), false);
 
-    // A node that is told to stop, and one that fails: neither leaves a process behind.
+    // A node that gets SIGTERM and a node that crashes both leave no process behind.
     for (const signal of ['SIGTERM', 'SIGABRT'] as const) {
       const node = await nodes.node(`of-${signal.toLowerCase()}`, { stubborn });
       const { pid } = await who(await opened(node.serverUrl('stubborn')));
@@ -207,7 +207,7 @@ test('S0.12 check:A2 nodes start with all rows of the store, more than a thousan
       assert.ok((await who(await opened(node.serverUrl('counter')))).pid > 0);
     }
 
-    // Without its store a node does not start: it would not know what it is to do.
+    // A node does not start without its store, because it cannot read its servers.
     await database.kill();
     await assert.rejects(nodes.node('c', {}, store), (error: Error) => {
       assert.match(error.message, /PostgreSQL at 127\.0\.0\.1:\d+\/postgres/);

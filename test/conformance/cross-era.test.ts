@@ -3,13 +3,13 @@ import { after, before, describe, test } from 'node:test';
 import { type ConformanceStage, startConformanceStage } from '../support/conformance-stage.ts';
 import { checksOf, failing, runConformance, scored } from '../support/conformance-suite.ts';
 
-/** What a server of the other era cannot do for the suite of 2026-07-28, and why it is neither the gateway's to mend. */
+/** Checks of the suite of 2026-07-28 that no server of the other era can pass, and why the gateway cannot fix them. */
 const MISSES = {
-  /** Wants its question under the key `user_name`. A stateful server's request has no key; the gateway makes one up. */
+  /** Expects its question under the key `user_name`. A stateful server's request has no key; the gateway makes one up. */
   'input-required-result-basic-elicitation': ['sep-2322-elicitation-incomplete'],
   /**
-   * Wants -32021 for a tool that cannot do without an undeclared capability. A stateful server that asks all the same
-   * is told -32601, and may have another way; what it answers in the end is its own (here a result that says so).
+   * Expects -32021 for a tool that requires an undeclared capability. A stateful server that sends its request anyway
+   * receives -32601, and may have another way; it chooses the final answer itself (here a result that says so).
    */
   'server-stateless': ['sep-2575-server-rejects-undeclared-capability', 'sep-2575-missing-capability-http-400'],
 } as const;
@@ -36,7 +36,7 @@ for (const { era, suite, total, misses } of [
     }
 
     for (const scenario of misses as readonly (keyof typeof MISSES)[]) {
-      test(`of ${scenario} only those checks fail that no such server can pass`, { timeout: 60_000 }, async () => {
+      test(`${scenario}: only the checks that no such server can pass fail`, { timeout: 60_000 }, async () => {
         const { failed } = await checksOf(stage.gateway.serverUrl('http'), scenario, suite);
         assert.deepEqual(failed, MISSES[scenario]);
       });

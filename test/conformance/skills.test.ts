@@ -4,7 +4,7 @@ import { startConformanceServer } from '../fixtures/conformance/http.ts';
 import { type ConformanceStage, startConformanceStage } from '../support/conformance-stage.ts';
 import { checksOf } from '../support/conformance-suite.ts';
 
-/** How many checks of each scenario end well, of the suite as it is pinned. */
+/** How many checks of each scenario pass in the pinned suite. */
 const SCENARIOS = {
   'sep-2640-skills-enumeration': { '2025-11-25': 30, '2026-07-28': 32 },
   'sep-2640-skills-directory': { '2025-11-25': 7, '2026-07-28': 7 },
@@ -48,7 +48,7 @@ for (const [era] of ERAS) {
         await assertPasses(stage.gateway.serverUrl('stdio'), revision);
       });
 
-      // Two servers with the same skills: each is told from the other by its address, and the suite warns of their names.
+      // Two servers with the same skills: their addresses distinguish them, and the suite warns about their names.
       test(`check:D5 on /mcp at ${revision}, with two servers of the same skills`, { timeout: 60_000 }, async () => {
         await assertPasses(stage.gateway.mcpUrl, revision, 1);
       });

@@ -19,7 +19,7 @@ after(async () => {
   await nodes?.dispose();
 });
 
-test('a node that joins, what the nodes own and where their files disagree arrive without a reload', async () => {
+test('the page shows a joining node, what the nodes own and their conflicts without a reload', async () => {
   const { page } = browser;
   const own = page.getByRole('region', { name: 'Node blue' });
   await own.getByText('ready').waitFor();
@@ -43,14 +43,14 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   await browser.visit('#/configuration?node=green');
   await page.getByRole('region', { name: 'Sources' }).getByRole('link', { name: 'other' }).waitFor();
   for (const verb of ['check', 'reload', 'plan']) await page.getByText(`at node green:trunkline ${verb}`).waitFor();
-  // What is known of one node is not shown as that of another that does not answer.
+  // The page does not show the data of one node for another node that does not answer.
   await browser.visit('#/configuration?node=yellow');
   await page.getByText('there is no other node named "yellow"').waitFor();
   assert.equal(await page.getByRole('region', { name: 'Sources' }).count(), 0);
-  // A server that only the other node has, with what only that node knows.
+  // A server that only the other node has, with the history that only that node has.
   await browser.visit('#/servers/other');
   await page.locator('ol.history li').first().waitFor();
-  // What was logged there before the page was opened.
+  // A line that the node logged before the page was opened.
   await page
     .getByRole('log')
     .getByText(/green server_state/)
@@ -99,7 +99,7 @@ test('a server that fails at the other node only, its log, and the calls and ses
   await browser.visit('#/cluster');
 });
 
-test('what is wrong with another node needs attention here, as it begins and when it is over', async () => {
+test('problems of another node appear here as they begin, and disappear when they are solved', async () => {
   const { page } = browser;
   const green = nodes.nodes[1]!;
   const config = JSON.parse(readFileSync(join(green.gateway.folder, 'trunkline.json'), 'utf8'));
@@ -136,7 +136,7 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
   await log.getByText(/blue node_lease_held/).waitFor();
   await log.getByText(/green node_lease_held/).waitFor();
   assert.equal(await log.getByText('green is broken').count(), 0);
-  // By then the stream has begun at all nodes, and nothing more is read for it.
+  // After this wait the stream runs at all nodes, and the page sends no more requests for it.
   await page.waitForTimeout(1_000);
   const asked: string[] = [];
   const onRequest = (request: { url(): string }): void => void asked.push(request.url());
@@ -149,7 +149,7 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
   assert.deepEqual(
     asked.filter((url) => url.includes('/logs')),
     [],
-    'what is written arrives in the stream that is open',
+    'new lines arrive in the stream that is open',
   );
   await page.getByLabel('Of the node').selectOption('green');
   await log.getByText(/green control .*restartServer/).waitFor();
@@ -203,7 +203,7 @@ test('a node is drained from the page of another one; the overview shows it as i
   await green.waitFor({ state: 'detached', timeout: 30_000 });
 });
 
-/** Where a file `broken` lies in the folder of the node, it says so and does not start. */
+/** If the folder of the node has a file `broken`, the server reports it and does not start. */
 function breakable(): object {
   const { command, args } = counterServer() as { command: string; args: string[] };
   const script = 'test -e broken && echo green is broken >&2 && exit 3; exec "$@"';

@@ -28,7 +28,7 @@ after(async () => {
 
 const credentials = async (): Promise<Json> => (await gateway.control<Json>('/api/v1/credentials')).credentials;
 
-/** What a person does with the link that the button has left. */
+/** Follows the link that the button shows, as a person would. */
 async function signInAt(part: Locator): Promise<void> {
   const link = part.getByRole('link', { name: 'Sign in to web' });
   await link.waitFor();
@@ -97,7 +97,7 @@ test('the page checks a sign-in step by step, and says at which step it fails', 
   await metadata.getByText(/^HTTP 200/).waitFor();
   await browser.visit('#/sign-in/closed');
   await check.getByText('trunkline doctor closed', { exact: true }).waitFor();
-  assert.equal(await checked.count(), 0, 'what was found for another server is not shown');
+  assert.equal(await checked.count(), 0, 'the steps of another server are not shown');
   await run.click();
   await check.getByText('A sign-in fails at registration.').waitFor();
   assert.deepEqual(await names(), all.slice(0, 4));
@@ -109,7 +109,7 @@ test('the page checks a sign-in step by step, and says at which step it fails', 
   await browser.screenshots('sign-in-check');
 });
 
-test('a server is authorised again, at its connection and where it is in detail', async () => {
+test('a server is authorised again from its connection and from its own page', async () => {
   const { page } = browser;
   for (const [view, part, label] of [
     ['#/connections', page.getByRole('region', { name: 'Connection to web' }), 'Sign in again'],
@@ -126,12 +126,12 @@ test('a server is authorised again, at its connection and where it is in detail'
     const [now] = await credentials();
     assert.equal(now.state, 'connected');
     page.removeAllListeners('request');
-    assert.ok(!asked.some((path) => path.startsWith('/api/v1/logins/')), 'the live stream says that it has ended');
-    assert.ok(now.changedAt > before.changedAt, `${label}: the credential is the one of before`);
+    assert.ok(!asked.some((path) => path.startsWith('/api/v1/logins/')), 'the live stream reports the end');
+    assert.ok(now.changedAt > before.changedAt, `${label}: the credential has not changed`);
   }
 });
 
-test('a login that the authorization server refuses is told with its reason, and its link goes', async () => {
+test('a login that the authorization server refuses is shown with its reason, and its link disappears', async () => {
   const { page } = browser;
   await browser.visit('#/connections');
   const card = page.getByRole('region', { name: 'Connection to web' });
@@ -152,7 +152,7 @@ test('a login that the authorization server refuses is told with its reason, and
   await page.getByRole('button', { name: 'Dismiss' }).last().click();
 });
 
-test('a login with a code ends though nobody waits for it', async () => {
+test('a login with a code completes although no page waits for it', async () => {
   const [before] = await credentials();
   const begun = await gateway.control<Json>('/api/v1/servers/web/login', 'POST', '{"redirectUri":null}');
   await enterCode(begun.url, begun.userCode);

@@ -12,7 +12,7 @@ const FIXTURE = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-drift-page-'));
 const file = join(folder, 'offer.json');
 
-/** What the server says of its tools from now on. */
+/** Sets the tools that the server lists from now on. */
 function offer(description: string, required: readonly string[] = [], read = 'reads a message'): void {
   const inputSchema = { type: 'object', properties: { to: { type: 'string' } }, required };
   const tools = [
@@ -43,7 +43,7 @@ after(async () => {
 
 const drift = () => gateway.control<Json>('/api/v1/servers/mail/drift');
 
-test('a change arrives with its words, its severity and who called the tool; it is approved as it was shown', async () => {
+test('a change is shown with its words, its severity and the callers of the tool, and is approved as shown', async () => {
   const { page } = browser;
   await page.getByText('Nothing waits for a decision').waitFor();
   offer('sends a message to everybody', ['to']);
@@ -64,7 +64,7 @@ test('a change arrives with its words, its severity and who called the tool; it 
   assert.deepEqual((await drift()).waiting, []);
 });
 
-test('a definition can be blocked, and what was decided is in the history', async () => {
+test('a definition can be blocked, and the history shows the decisions', async () => {
   const { page } = browser;
   offer('sends a message to nobody', ['to']);
   const waiting = page.getByRole('article', { name: 'send, changed' });
@@ -79,7 +79,7 @@ test('a definition can be blocked, and what was decided is in the history', asyn
   assert.match((await history.textContent())!, /approved.*by operator/);
 });
 
-test('a decision about what has changed since is refused, and says so', async () => {
+test('a decision about a definition that has changed since is refused with a message', async () => {
   const { page } = browser;
   const waiting = page.getByRole('article', { name: 'send, blocked' }).first();
   await waiting.waitFor();
@@ -94,7 +94,7 @@ test('a decision about what has changed since is refused, and says so', async ()
   assert.equal((await drift()).waiting[0].change, 'blocked');
 });
 
-test('all that waits of a server is approved at once', async () => {
+test('all waiting definitions of a server are approved at once', async () => {
   const { page } = browser;
   offer('sends a message to some', ['to'], 'reads a message aloud');
   const read = page.getByRole('article', { name: 'read, changed' });
@@ -115,7 +115,7 @@ test('all that waits of a server is approved at once', async () => {
   await wire.callText('mail__read');
   await read.getByText(/Called lately by wire 1 as anonymous \(1, /).waitFor();
   page.removeAllListeners('request');
-  assert.equal(readings(), 1, 'the live stream says it');
+  assert.equal(readings(), 1, 'the live stream reports the call');
   await page.getByRole('button', { name: /^Approve all \d$/ }).click();
   await page.getByRole('button', { name: /^Confirm: Approve all \d/ }).click();
   await page.getByText(/^Approved \d definitions of mail$/).waitFor();

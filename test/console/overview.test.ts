@@ -67,7 +67,7 @@ test('the overview: what needs attention with its remedy, what is connected, rat
   }
 });
 
-test('a server where nothing listens has its remedy, and its name once; a gateway that is gone is told of on any page', async (t) => {
+test('a server where nothing listens has its remedy, and its name once; pages report a gateway that does not answer', async (t) => {
   const place = `127.0.0.1:${await freePort()}`;
   const config = { mcpServers: { gone: { type: 'http', url: `http://${place}/mcp` } } };
   const gateway = await RunningGateway.start({ config });
@@ -94,7 +94,7 @@ test('a server where nothing listens has its remedy, and its name once; a gatewa
   await away.getByText(/What is shown is from \d\d:\d\d:\d\d and may be old/).waitFor();
 });
 
-test('lists are read when they change, once for what comes in a row; an older answer does not undo a newer one', async (t) => {
+test('lists are read when they change, once for events in a row; an older answer does not undo a newer one', async (t) => {
   const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
   t.after(() => gateway.dispose());
   await gateway.ready('good');
@@ -105,7 +105,7 @@ test('lists are read when they change, once for what comes in a row; an older an
   page.on('request', (request) => asked.push(new URL(request.url()).pathname.replace('/api/v1', '')));
   await page.waitForTimeout(1_500);
   asked.length = 0;
-  // Events that change nothing of what the page shows.
+  // Events that do not change the data of the page.
   for (let times = 0; times < 5; times++) {
     const { id } = await gateway.control<{ id: string }>('/api/v1/recordings', 'POST', JSON.stringify({ client: 'x' }));
     await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
@@ -123,10 +123,10 @@ test('lists are read when they change, once for what comes in a row; an older an
   await open('second');
   await refused;
   await page.waitForTimeout(200);
-  assert.equal(await row('first').count(), 1, 'what was read stays where it cannot be read again');
+  assert.equal(await row('first').count(), 1, 'the old list stays if it cannot be read again');
   await page.unroute('**/api/v1/sessions');
 
-  /** Holds the next answer of the path from when it was asked for. */
+  /** Holds back the next answer of the path once it has been requested. */
   const hold = async (path: string) => {
     const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await page.route(
@@ -175,7 +175,7 @@ test('lists are read when they change, once for what comes in a row; an older an
   assert.ok(read > 0 && read <= streams, `${read} times in ${streams} streams`);
 });
 
-test('where the gateway has no stream left, the page says so, and its lists are read all the same', async (t) => {
+test('if the gateway has no stream left, the page reports it and still reads its lists', async (t) => {
   const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
   t.after(() => gateway.dispose());
   await gateway.ready('good');

@@ -33,7 +33,7 @@ after(async () => {
   await gateway?.dispose();
 });
 
-test('a server that cannot start says why, where it is defined and what was tried', async () => {
+test('the page of a server that cannot start shows why, where it is defined and what was tried', async () => {
   const { page } = browser;
   await page.getByRole('link', { name: 'broken' }).click();
   await page.getByText('no-such-program').first().waitFor();
@@ -104,14 +104,14 @@ test('connections to a server, and what they are used for, arrive without a relo
   const used = await requests();
   await second.callText('count');
   await until(async () => (await requests()) !== used, 'another request in the row');
-  // What it used of the processor between two readings.
+  // Its CPU use between two readings.
   await row.getByText(/^\d+ %$/).waitFor();
   const headers = { 'mcp-session-id': second.sessionId!, 'mcp-protocol-version': second.revision };
   assert.ok((await fetch(second.url, { method: 'DELETE', headers })).ok);
   await row.waitFor({ state: 'detached' });
 });
 
-test('what is pasted wrongly is refused at its place, and nothing of it is added', async () => {
+test('invalid input is refused with the place of the fault, and nothing of it is added', async () => {
   const { page } = browser;
   await browser.visit('#/servers?add=1');
   const alert = page.getByRole('alert');
@@ -147,14 +147,14 @@ test('what is pasted wrongly is refused at its place, and nothing of it is added
   await page.getByLabel(/Exec token/).fill('');
 });
 
-test('several servers are added in order; after a failure the button adds the rest, and what is left out is said', async () => {
+test('several servers are added in order; after a failure the button adds the rest; the page names omitted servers', async () => {
   const { page } = browser;
   await browser.visit('#/servers?add=1');
   const urls = { one: 'https://one.example/mcp', two: 'https://two.example/mcp', three: 'https://three.example/mcp' };
   const text = Object.entries(urls).map(([name, url]) => `"${name}": { "url": "${url}" },`);
   await page.getByLabel(/Or the text of a client's file/).fill(`{ // mine\n${text.join('\n')} }`);
   const add = page.getByRole('button', { name: 'Add all of it' });
-  // A real answer of another gateway that was faster by a moment.
+  // Another client adds the server a moment earlier, so that the gateway refuses it.
   await page.route('**/api/v1/servers', async (route) => {
     if (route.request().method() === 'POST' && (route.request().postDataJSON() as Json).name === 'two')
       await gateway.control('/api/v1/servers', 'POST', JSON.stringify({ name: 'two', url: urls.two }));

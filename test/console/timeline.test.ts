@@ -102,7 +102,7 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await browser.visit('#/timeline');
     await page.getByText(`of ${known + 1} calls in sight`).waitFor();
     await page.unroute('**/api/v1/calls?*');
-    // What the stream could not tell is read again.
+    // The page reads calls again that the stream lost.
     let streams = 0;
     await page.route('**/api/v1/live*', (route) => {
       const lost = 'data: {"topic":"calls","node":null,"calls":[],"lost":true}\n\n';
@@ -119,7 +119,7 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await page.getByText('Some calls are missing').waitFor({ state: 'detached' });
     await page.getByText(`of ${known + 2} calls in sight`).waitFor();
     await page.unroute('**/api/v1/live*');
-    // What comes later belongs to all of them, too.
+    // Later calls belong to all calls, too.
     await page.getByRole('button', { name: 'All', exact: true }).click();
     await client.callText('good__echo', { text: 'later' });
     await page.getByText(`${known + 3} of ${known + 3} calls in sight`).waitFor();
@@ -133,7 +133,7 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await page.mouse.move(box.x + 200, box.y + 40);
     await page.mouse.up();
     await page.getByText('No calls in this part of the time').waitFor();
-    // The address keeps it.
+    // The address keeps the range.
     await page.waitForURL(/range=\d+\.\d-\d+\.\d$/);
     const { hash } = new URL(page.url());
     await page.getByRole('button', { name: 'Last minute' }).click();
@@ -165,7 +165,7 @@ test('the timeline begins with all calls where the last minute has none', async 
   });
   await browser.visit('#/timeline');
   await page.getByText(/^([1-9]\d*) of \1 calls in sight/).waitFor();
-  // Who asks for the last minute gets it.
+  // The button still selects the last minute.
   await page.getByRole('button', { name: 'Last minute' }).click();
   await page.getByText(/^0 of \d+ calls in sight/).waitFor();
 });

@@ -10,19 +10,19 @@ export interface BusHarness {
   start(): Promise<BusBench>;
 }
 
-/** A messaging system with peers on it; all have the clock of the test, which stands still until told. */
+/** A messaging system with peers on it; all have the clock of the test, which only the test advances. */
 export interface BusBench {
   readonly clock: FakeClock;
   /** Connected when it resolves. All peers know the same secret unless they are given others. */
   join(secrets?: readonly string[]): Promise<Bus>;
-  /** Takes away a peer's connection; `restore` gives it back. Both resolve when the peer knows. */
+  /** Cuts a peer's connection; `restore` restores it. Both resolve when the peer has noticed. */
   cut(bus: Bus): Promise<void>;
   restore(bus: Bus): Promise<void>;
-  /** Publishes bytes past every bus, as somebody with access to the messaging system could. */
+  /** Publishes bytes without a bus, as any program with access to the messaging system could. */
   intrude(subject: string, payload: Buffer): void;
-  /** Everything that is published under a subject from now on, as somebody who listens could record it. */
+  /** Everything that is published under a subject from now on, as a subscriber could record it. */
   overhear(subject: string): Promise<readonly { readonly subject: string; readonly payload: Buffer }[]>;
-  /** Resolves when everything published so far by anybody has been delivered. */
+  /** Resolves when everything published so far has been delivered. */
   settle(): Promise<void>;
   dispose(): Promise<void>;
 }
@@ -67,7 +67,7 @@ export async function hanging(bench: BusBench, from: Bus, to: Bus, deadlineMs = 
 
 export async function eventually(bench: BusBench, condition: () => boolean): Promise<void> {
   for (let turn = 0; !condition(); turn++) {
-    assert.ok(turn < 20_000, `it never came to be: ${condition.toString()}`);
+    assert.ok(turn < 20_000, `it never became true: ${condition.toString()}`);
     await bench.settle();
   }
 }
@@ -86,7 +86,7 @@ export function failed(code: ErrorCode, options: GatewayErrorOptions = {}): Gate
   return new GatewayError(code, `for the test: ${code}`, options);
 }
 
-/** Bytes of which no stretch is like another. */
+/** Bytes in which no sequence repeats. */
 export function patterned(length: number): Buffer {
   const bytes = Buffer.allocUnsafe(length);
   let state = length + 1;

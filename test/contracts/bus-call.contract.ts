@@ -27,7 +27,7 @@ export function callContract(scenario: Scenario): void {
     }
     const pieces = [patterned(700_000), Buffer.alloc(0), patterned(5), patterned(700_000)];
     const call = a.call(subject, pieces, { to: b.peer, deadlineMs: DEADLINE_MS });
-    // The memory is the caller's again.
+    // The caller may use its buffers again.
     const whole = Buffer.concat(pieces);
     for (const piece of pieces) piece.fill(7);
     assert.ok(result(await call.outcome).equals(whole));
@@ -109,7 +109,7 @@ export function callContract(scenario: Scenario): void {
   });
 
   scenario(
-    'check:H5 a caller that bears no silence ends the call itself; what it hears, is asked or does not take moves that',
+    'check:H5 an idle timeout of the caller ends a silent call; messages, input requests and a pause postpone it',
     async (bench, a, b) => {
       const subject = 'trunkline.quiet';
       let serving: BusServing | null = null;
@@ -186,7 +186,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(messages.length - before, 4);
   });
 
-  scenario('a call that its peer does not take in time is UNKNOWN: it may have it', async (bench, a) => {
+  scenario('a call that its peer does not take in time is UNKNOWN: the peer may have it', async (bench, a) => {
     const to = '0123456789abcdef';
     await bench.overhear(`trunkline.call.${to}`);
     await bench.settle();
@@ -278,7 +278,7 @@ export function callContract(scenario: Scenario): void {
     assert.equal(error.outcome, 'UNKNOWN');
     assert.equal(error.message, 'no heartbeat');
     assert.match(other.serving.cancelled!, /gave it up: no heartbeat/);
-    // It lives, and was only not heard: it is not left to wait for what nobody works for any more.
+    // The peer is alive, only its heartbeats did not arrive: its call does not wait for an answer that will not come.
     assert.equal(failure(await other.call.outcome).outcome, 'UNKNOWN');
     await eventually(bench, () => serving.cancelled !== null);
   });

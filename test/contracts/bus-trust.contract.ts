@@ -11,7 +11,7 @@ import {
   SECRET,
 } from './bus-bench.ts';
 
-/** Who is believed. */
+/** Which messages a bus accepts. */
 export function trustContract(scenario: Scenario): void {
   scenario('messages without a signature of this cluster are dropped and counted', async (bench, a, b) => {
     const stranger = await bench.join([OTHER_SECRET]);
@@ -31,7 +31,7 @@ export function trustContract(scenario: Scenario): void {
       bench.intrude(`trunkline.call.${b.peer}`, junk);
     }
     await eventually(bench, () => b.status.refused >= 10);
-    assert.equal(events.filter(({ type }) => type === 'refused').length, 1, 'told of at most once a second');
+    assert.equal(events.filter(({ type }) => type === 'refused').length, 1, 'reported at most once a second');
     await bench.clock.advance(1_500);
     assert.equal(failure(await call.outcome).outcome, 'UNKNOWN');
     assert.equal(served, 0);
@@ -73,7 +73,7 @@ export function trustContract(scenario: Scenario): void {
     await bench.settle();
     await bench.settle();
     assert.equal(served, 2);
-    // Later it is too old for anybody.
+    // Later every peer rejects the messages as too old.
     await bench.clock.advance(60_001);
     const d = await bench.join();
     d.subscribe('trunkline.ledger.>', () => void served++);

@@ -6,7 +6,7 @@ import { trustContract } from './bus-trust.contract.ts';
 
 export { type BusBench, type BusHarness, SECRET } from './bus-bench.ts';
 
-/** What every `Bus` promises, whatever it stands on (S0.21). */
+/** What every `Bus` guarantees, on any transport (S0.21). */
 export function busContract(harness: BusHarness): void {
   describe(`bus contract: ${harness.name}`, () => {
     const scenario = scenarios(harness);

@@ -4,7 +4,7 @@ import { type DriftEvent, type Pin, type PinsChange, pinKey } from '../../src/mo
 import type { PinRecords } from '../../src/store/run-time-store/stored-pins.ts';
 
 export interface PinRecordsSubject {
-  /** What is kept under this name, as another process sees it that begins now. */
+  /** The records under this name, as a process that starts now reads them. */
   open(name: string): PinRecords;
 }
 
@@ -67,7 +67,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.deepEqual([...own!.pins.values()], [pin('a', { blocked: { at: 1, by: 'me' } })]);
     });
 
-    test('check:G4 of two that change the same pin one gets an error, and nothing of its change is stored', async () => {
+    test('check:G4 one of two writers of the same pin is refused, and nothing of its change is stored', async () => {
       const where = place();
       const [one, other] = [subject.open(where), subject.open(where)];
       await one.load();
@@ -106,7 +106,7 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.deepEqual(await subject.open(where).load(), []);
     });
 
-    test('check:G4 of events that two nodes note in the same millisecond none is lost', async () => {
+    test('check:G4 no event is lost when two nodes note events in the same millisecond', async () => {
       const where = place();
       const [one, other] = [subject.open(where), subject.open(where)];
       await one.save('s', change({ events: [event(1_000, 'one')] }));

@@ -11,12 +11,12 @@ interface Loss {
   readonly error: GatewayError;
 }
 
-/** Test double: keeps everything a transport tells, in order, and lets a test wait for it. */
+/** Test double: keeps everything that a transport reports, in order, and lets a test wait for it. */
 export class RecordingReceiver implements TransportReceiver {
   readonly messages: Received[] = [];
   readonly losses: Loss[] = [];
   readonly closedReasons: ClosedReason[] = [];
-  /** `received 0`, `lost 2`, `closed`: what was told, in the order it was told. */
+  /** `received 0`, `lost 2`, `closed`: the reports, in their order. */
   readonly order: string[] = [];
   readonly #waiting = new Set<() => void>();
 
@@ -35,7 +35,7 @@ export class RecordingReceiver implements TransportReceiver {
     this.#note('closed');
   }
 
-  /** Resolves once the condition holds; it is looked at whenever something is told. */
+  /** Resolves once the condition holds; every report of the transport checks it. */
   until(condition: () => boolean): Promise<void> {
     if (condition()) return Promise.resolve();
     return new Promise((resolve) => {

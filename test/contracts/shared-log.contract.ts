@@ -54,7 +54,7 @@ export function sharedLogContract(harness: LogHarness): void {
       assert.equal(a.append(name, Buffer.alloc(a.maxEntryBytes)), true);
     });
 
-    scenario('of many appends after the same position one succeeds', async (a, b, name) => {
+    scenario('one of many appends after the same position succeeds', async (a, b, name) => {
       assert.equal(await b.appendAfter(name, text('first'), 7), false);
       assert.equal(await b.appendAfter(name, text('first'), 0), true);
       const { position } = await a.read(name);
@@ -70,7 +70,7 @@ export function sharedLogContract(harness: LogHarness): void {
       assert.equal(await b.appendAfter(name, text('late'), after.position), false);
     });
 
-    scenario('the oldest entries under one name make room', async (a, b, name) => {
+    scenario('a name keeps its newest 1024 entries', async (a, b, name) => {
       for (let at = 0; at < 1_100; at++) assert.equal(a.append(name, text(`${at}`)), true);
       await eventually(async () => (await b.read(name)).entries.at(-1)?.toString() === '1099');
       const { entries } = await b.read(name);
@@ -92,13 +92,13 @@ export function sharedLogContract(harness: LogHarness): void {
           const entry = Buffer.alloc(size, `${at} `);
           const name = flooded[at % 2]!;
           await eventually(async () => a.append(name, entry));
-          // What is dropped last is exact only if the server had taken what was appended when that was marked.
+          // The last drop is exact only if the server had stored the entries when the node read its position.
           if (at >= 300 && at < 350) await eventually(async () => numbers((await b.read(name)).entries).at(-1) === at);
         }
         const read = (): Promise<Buffer[][]> =>
           Promise.all(flooded.map(async (name) => [...(await b.read(name)).entries]));
         let [even, odd]: Buffer[][] = [];
-        // The server takes the last of what was appended, and purges after that.
+        // The server stores the last entries, and purges after that.
         await eventually(async () => {
           [even, odd] = await read();
           const left = even!.length + odd!.length;
@@ -127,7 +127,7 @@ export function sharedLogContract(harness: LogHarness): void {
       assert.ok(raw.entries.every((entry) => !entry.includes('client')));
       assert.ok(!raw.entries[0]!.equals(raw.entries[1]!));
       assert.deepEqual((await stranger.read(name)).entries, []);
-      // Put under another name, cut or changed, it is nothing.
+      // An entry under another name, and one that was cut or changed, is not read.
       const changed = Buffer.from(raw.entries[0]!);
       changed[25]! ^= 1;
       a.append(name, changed);

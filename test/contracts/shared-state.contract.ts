@@ -11,7 +11,7 @@ export interface StateHarness {
 export interface StateBench {
   /** Two nodes' views of the same state. */
   readonly nodes: readonly [SharedState, SharedState];
-  /** Lets so much time pass for records; the real time where it cannot be turned. */
+  /** Lets this time pass for records; real time where the clock cannot be set. */
   pass(ms: number): Promise<void>;
   dispose(): Promise<void>;
 }
@@ -48,7 +48,7 @@ export function sharedStateContract(harness: StateHarness): void {
       await assert.rejects(a.create('long', Buffer.alloc(64 * 1024 + 1)), { code: 'TOO_LARGE' });
     });
 
-    scenario('of many concurrent claims of one key one succeeds', async (_bench, a, b) => {
+    scenario('one of many concurrent claims of a key succeeds', async (_bench, a, b) => {
       const claims = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? a : b).create('lease', text(`${at}`)));
       const revisions = await Promise.all(claims);
       const winners = revisions.flatMap((revision, at) => (revision === null ? [] : [at]));
@@ -131,7 +131,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await a.update('one', text('late'), 3), null);
       assert.ok((await a.create('one', text('2')))! > (await marksOf(b)).get('last')!);
       await a.delete('kept');
-      assert.equal(await b.purgeTombstones(-3_600_000), 1, 'it goes on from there');
+      assert.equal(await b.purgeTombstones(-3_600_000), 1, 'a later purge removes a mark that is no longer the newest');
       assert.equal(await b.look('again').then((there) => there !== null && there !== 'deleted'), true);
     });
 
@@ -150,7 +150,7 @@ export function sharedStateContract(harness: StateHarness): void {
     });
 
     scenario(
-      'a record without a renewal is gone after its time, and its revisions go on',
+      'a record without a renewal expires after its TTL, and later revisions are higher',
       async (bench, a, b) => {
         const first = await a.create('lease', text('one'));
         let revision = first!;
@@ -187,7 +187,7 @@ export function sharedStateContract(harness: StateHarness): void {
       });
       await eventually(() => reported.includes('ready'));
       assert.equal(reported[0], 'begin');
-      assert.ok(reported.includes('ready true'), 'it says of which making of the bucket it tells');
+      assert.ok(reported.includes('ready true'), 'the watch reports the incarnation of the bucket');
       assert.deepEqual(
         reported
           .slice(0, reported.indexOf('ready'))
@@ -202,7 +202,7 @@ export function sharedStateContract(harness: StateHarness): void {
       await a.delete('node.b');
       await a.create('node.d', text('1'));
       await eventually(() => reported.at(-1) === 'put node.d 1');
-      // Only the last change of a record has to be told of; nothing comes twice, or after what followed it.
+      // Only the last change of a record has to arrive; no change arrives twice or out of order.
       const all = [...Array.from({ length: 28 }, (_, at) => `put node.a ${at + 2}`), 'gone node.b', 'put node.d 1'];
       const places = reported.map((line) => all.indexOf(line));
       assert.ok(!places.includes(-1), reported.join());
@@ -218,7 +218,7 @@ export function sharedStateContract(harness: StateHarness): void {
     });
 
     scenario(
-      'a watch of the newest lists about as many of a larger bucket, and all of a smaller one',
+      'a watch of the newest records lists about that many of a larger bucket, and all of a smaller one',
       async (_bench, a, b) => {
         for (const key of ['a', 'b', 'c', 'd']) await a.create(key, text('1'));
         await a.update('a', text('2'), (await a.get('a'))!.revision);
@@ -253,7 +253,7 @@ export function sharedStateContract(harness: StateHarness): void {
   });
 }
 
-/** What is kept of deleted records, and under which revisions. */
+/** The keys of deletion marks, with their revisions. */
 async function marksOf(bucket: Bucket): Promise<Map<string, number>> {
   const marks = new Map<string, number>();
   const ready = Promise.withResolvers<void>();

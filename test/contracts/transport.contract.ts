@@ -7,11 +7,11 @@ import { RecordingReceiver } from './recording-receiver.ts';
 export interface TransportHarness {
   /** Shown in the titles. */
   readonly name: string;
-  /** The server can send what nobody asked for (`FakeServer.push`). */
+  /** The server can send messages without a request (`FakeServer.push`). */
   readonly pushes: boolean;
   /** The server can send more than the answer on a request's way (`FakeServer.emit`). */
   readonly emits: boolean;
-  /** The connection ends with its server, and `closed` says so; false where every request connects anew. */
+  /** The connection ends with its server, and `closed` reports it; false if every request connects anew. */
   readonly endsWithServer: boolean;
   /** Resolves when the transport is open, and negotiated where its wire needs that. */
   start(receiver: TransportReceiver): Promise<TransportBench>;
@@ -33,12 +33,12 @@ export interface FakeServer {
   emit(request: number, message: Buffer): void;
   /** Sends a message on the connection's common channel. */
   push(message: Buffer): void;
-  /** Vanishes at once, as by `kill -9`. Whatever connects afterwards is refused. */
+  /** Vanishes at once, as by `kill -9`. Later connections are refused. */
   die(): void;
 }
 
 const MIB = 1024 * 1024;
-/** Long enough for anything that was going to happen wrongly after the fact. */
+/** Long enough for a wrong event to arrive late. */
 const SETTLE_MS = 60;
 
 /** What every `Transport` promises, whatever its wire. */
@@ -81,7 +81,7 @@ export function transportContract(harness: TransportHarness): void {
       assert.equal(answer.request, transport.streamPerRequest ? 1 : 0);
     });
 
-    scenario(`S4.2 [${harness.name}] what the receiver was given stays as it is`, async (transport, server) => {
+    scenario(`S4.2 [${harness.name}] received messages do not change later`, async (transport, server) => {
       for (let id = 1; id <= 20; id++) {
         transport.send([call(id)], request(id));
         await server.next();
@@ -149,7 +149,7 @@ export function transportContract(harness: TransportHarness): void {
       assert.ok((await receiver.answer(1)).bytes.equals(result(1, text)));
     });
 
-    scenario(`S4.2 [${harness.name}] a notification is told nothing of`, async (transport, server) => {
+    scenario(`S4.2 [${harness.name}] no message or loss follows a notification`, async (transport, server) => {
       transport.send([notification('notifications/cancelled')], {
         request: 0,
         method: 'notifications/cancelled',

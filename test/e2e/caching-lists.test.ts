@@ -9,7 +9,7 @@ const TOOL = (name: string) => `{"name":"${name}","inputSchema":{"type":"object"
 const MINUTE = '"ttlMs":60000,"cacheScope":"public"';
 const BRIEF = '"ttlMs":1500,"cacheScope":"public"';
 
-/** Waits for what nobody tells; a wait in vain ends long after any machine is through. */
+/** Polls a condition that no event announces; the limit is long enough for slow machines. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = performance.now() + 45_000; !(await condition()); ) {
     if (performance.now() > end) throw new Error(`waited in vain for ${condition}`);
@@ -53,7 +53,7 @@ describe('lists and handshake results with a time to live', { timeout: 120_000 }
     new WireClient(server === null ? gateway.mcpUrl : gateway.serverUrl(server), 'stateless');
   const names = (list: Json, key: string): string[] => list[key].map(({ name }: Json) => name);
 
-  test('proto:C9 a list and a handshake result state their remaining time; what the operator filtered is private', async () => {
+  test('proto:C9 a list and a handshake result state their remaining time; a filtered list is private', async () => {
     const own = client('lasting');
     const first = await own.result('tools/list');
     const asked = lasting.count('tools/list');
@@ -81,7 +81,7 @@ describe('lists and handshake results with a time to live', { timeout: 120_000 }
     const all = client(null);
     await until(async () => (await all.result('prompts/list')).ttlMs > 0);
     const taken = brief.count('prompts/list');
-    // Its time runs out, and nobody asks: nothing is taken.
+    // Its time runs out without a request: the gateway does not read it.
     const began = performance.now();
     await until(() => performance.now() - began > 2_000);
     assert.equal(brief.count('prompts/list'), taken);
@@ -89,7 +89,7 @@ describe('lists and handshake results with a time to live', { timeout: 120_000 }
     await until(async () => names(await all.result('prompts/list'), 'prompts')[0] === 'brief__second');
     const retaken = brief.count('prompts/list');
     assert.ok(retaken > taken);
-    // Found the same, it has its time again all the same.
+    // An unchanged list gets a new time too.
     await until(async () => (await all.result('prompts/list')).ttlMs === 0 || brief.count('prompts/list') > retaken);
     await until(async () => (await all.result('prompts/list')).ttlMs > 0);
   });
@@ -112,7 +112,7 @@ describe('lists and handshake results with a time to live', { timeout: 120_000 }
     const own = client('lasting');
     const stream = await own.listening({ toolsListChanged: true });
     lasting.say.set('tools/list', () => `"tools":[${TOOL('c')}],${MINUTE}`);
-    assert.deepEqual(names(await own.result('tools/list'), 'tools'), ['a', 'b'], 'nobody has said anything yet');
+    assert.deepEqual(names(await own.result('tools/list'), 'tools'), ['a', 'b'], 'no notification was sent yet');
     lasting.tell('notifications/tools/list_changed');
     assert.equal((await stream.message()).method, 'notifications/tools/list_changed');
     assert.deepEqual(names(await own.result('tools/list'), 'tools'), ['c']);

@@ -10,7 +10,7 @@ const A = 'test://a';
 const B = 'test://b';
 const LONG = '"ttlMs":60000';
 
-/** What `one` lists, so that the aggregate knows where these lead. */
+/** The resources that `one` lists, so that the aggregate knows their server. */
 const LISTED = [
   A,
   B,
@@ -18,10 +18,10 @@ const LISTED = [
 ];
 LISTED.push(...[0, 1, 2, 3, 4, 5].map((i) => `test://none/${i}`), ...[0, 1].map((i) => `test://scope/${i}`));
 
-/** Waits for what nobody tells; a wait in vain ends long after any machine is through. */
+/** Polls the condition; the time limit is long enough for every machine. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = performance.now() + 45_000; !(await condition()); ) {
-    if (performance.now() > end) throw new Error(`waited in vain for ${condition}`);
+    if (performance.now() > end) throw new Error(`timed out waiting for ${condition}`);
     await new Promise((done) => setTimeout(done, 10));
   }
 }
@@ -30,7 +30,7 @@ function contents(uri: string, hints: string, text = 'x'): string {
   return `"contents":[{"uri":"${uri}","text":"${text}"}],${hints}`;
 }
 
-/** Each rule of caching on the endpoint of one server and on the aggregate, before two servers that are not the same. */
+/** Each rule of caching on the endpoint of one server and on the aggregate, with two different servers. */
 for (const endpoint of ['server', 'aggregate'] as const) {
   describe(`caching on the endpoint of ${endpoint === 'server' ? 'one server' : 'all'}`, { timeout: 120_000 }, () => {
     let one: HintingServer;
@@ -179,7 +179,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.deepEqual([first.cacheScope, second.cacheScope], ['private', 'private']);
       await ada.result('prompts/list');
       await ada.result('prompts/list', { cursor: '' });
-      assert.equal(one.count('prompts/list') - listed, 1, 'each page is kept for itself');
+      assert.equal(one.count('prompts/list') - listed, 1, 'each page is kept separately');
     });
 
     test('proto:C5 answers of a round of input are not kept', async () => {
@@ -198,8 +198,8 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(text(answered), String(n));
       assert.equal((await read(ada, uri)).resultType, 'input_required');
       assert.equal(one.count('resources/read', uri), 4);
-      // A stateful client is asked in its own way, and what comes of that is not kept either; wanting to hear of the
-      // request while it runs makes no difference.
+      // A stateful client gets a request of its own era, and the answer that follows is not kept either; a progress token
+      // makes no difference.
       const url = endpoint === 'server' ? gateway.serverUrl('one') : gateway.mcpUrl;
       const headers = { authorization: `Bearer ${KEYS.ada}` };
       const session = await WireClient.open(url, { headers, capabilities: { roots: {} } });
@@ -219,7 +219,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       const [ofA, ofB] = [one.count('resources/read', A), one.count('resources/read', B)];
       one.tell('notifications/resources/updated', `"uri":"${A}"`);
       assert.equal((await stream.message()).params.uri, A);
-      // Whoever has been told sees the new one; other resources stay.
+      // A notified client reads the new content; answers for other resources stay.
       assert.notEqual(text(await read(ada)), kept);
       await read(ada, B);
       assert.deepEqual([one.count('resources/read', A) - ofA, one.count('resources/read', B) - ofB], [1, 0]);
@@ -234,7 +234,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       const late = read(caller('ada'));
       await until(() => one.count('resources/read', A) === ofA + 3);
       release();
-      assert.equal((await early).ttlMs, 0, 'what began before is stale');
+      assert.equal((await early).ttlMs, 0, 'the earlier read is stale');
       const fresh = await late;
       assert.equal(text(await read(ada)), text(fresh));
       assert.equal(one.count('resources/read', A), ofA + 3);
@@ -250,7 +250,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
         res.destroy();
         return '';
       });
-      // As long as it is fresh nothing is asked; from then on each request is one attempt, and none comes by itself.
+      // The server gets no request while the answer is fresh; then each read is one attempt, and the gateway adds none.
       let requests = 0;
       await until(async () => {
         requests++;
@@ -265,7 +265,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.match(await gateway.metrics(), /trunkline_cache_requests_total\{server="one",result="stale"\} [1-9]/);
     });
 
-    test('proto:C8 a caller without the right to the server, or no longer with it, gets nothing that is kept', async () => {
+    test('proto:C8 a caller without the right to the server, or that has lost it, gets no kept answer', async () => {
       const uri = 'test://rights';
       await read(caller('ada'), uri);
       await read(caller('bob'), uri);
@@ -293,7 +293,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       });
       assert.ok(again.ttlMs >= 60_000 - (performance.now() - at) - 5_000);
       assert.equal(one.count('resources/read', uri), 1);
-      // Where callers have different rights, what one of them gets is not for everybody.
+      // If callers have different rights, the answer for one of them is private.
       assert.deepEqual([first.cacheScope, again.cacheScope], ['private', 'private']);
       hints = `${LONG},"cacheScope":"private"`;
       await read(ada, 'test://own');
@@ -338,7 +338,7 @@ for (const endpoint of ['server', 'aggregate'] as const) {
   });
 }
 
-/** Sends a read and lets go of it: dropping the connection is its cancellation. */
+/** Sends a read without waiting for its answer; `drop` cancels it by closing the connection. */
 async function openRead(client: WireClient, uri: string): Promise<{ drop(): void }> {
   const controller = new AbortController();
   const meta = {

@@ -64,7 +64,7 @@ function other(user: User): User {
 for (const by of ['token', 'header'] as const) {
   for (const place of PLACES) {
     const how = by === 'token' ? 'credentials of their own' : 'forwarded headers';
-    test(`goal:G18 proto:T3 two callers with ${how} never get what is the other's (${place})`, {
+    test(`goal:G18 proto:T3 two callers with ${how} never get each other's data (${place})`, {
       timeout: 120_000,
     }, async (t) => {
       const seed = Number(process.env['TRUNKLINE_SEED'] ?? 20_261_126);
@@ -86,7 +86,7 @@ for (const by of ['token', 'header'] as const) {
         const { client, received, user } = who;
         const { message, before } = await client.request(method, params);
         received.push(...[...before, message].map((each) => JSON.stringify(each)));
-        // The server forgets sessions all the time: what it has not taken twice is for the client to send again.
+        // The server forgets sessions all the time: the client repeats a request that it has refused twice.
         if (message.error?.data?.retryable === true) return send(who, method, params);
         assert.equal(message.error, undefined, `${method} ${JSON.stringify(params)} of ${user} at ${client.url}`);
         assert.match(JSON.stringify(message.result), new RegExp(`private-to-${user}`));
@@ -138,7 +138,7 @@ for (const by of ['token', 'header'] as const) {
   }
 }
 
-test('check:I1 a change for one caller is told to that caller alone', { timeout: 60_000 }, async (t) => {
+test('check:I1 a change for one caller notifies that caller alone', { timeout: 60_000 }, async (t) => {
   const { old, modern, gateways } = await scene(t, 'token', 'one gateway');
   const changed = ({ received }: Party): number => received.filter((text) => /tools\/list_changed/.test(text)).length;
   for (const [name, server] of Object.entries({ old, modern })) {
@@ -154,7 +154,7 @@ test('check:I1 a change for one caller is told to that caller alone', { timeout:
       ),
     );
     await until(() => server.streams('ada') > 0 && server.streams('bob') > 0, `streams at ${name}`);
-    // What the first lists of a caller announce has come by now.
+    // The notifications after the first lists of a caller have arrived by now.
     await new Promise((done) => setTimeout(done, 500));
     const before = parties.map(changed);
     server.change('ada');

@@ -38,7 +38,7 @@ describe('the calls of clients', () => {
   const calls = async (filter: string): Promise<Json[]> =>
     (await gateway.control<{ calls: Json[] }>(`/api/v1/calls?limit=10000&filter=${encodeURIComponent(filter)}`)).calls;
 
-  test('each has its client, server, tool, ending, time and sizes; a filter chooses', async () => {
+  test('each call has its client, server, tool, ending, time and sizes; a filter selects calls', async () => {
     const [echo] = await calls('tool:echo');
     assert.deepEqual(
       [echo.client, echo.principal, echo.server, echo.name, echo.outcome, echo.error, echo.endpoint, echo.node],
@@ -77,7 +77,7 @@ describe('the calls of clients', () => {
     assert.match(id.err, /no call with this id is kept/);
   });
 
-  test('`calls` prints them and follows, `trace` shows where the time went', async () => {
+  test('`calls` prints calls and follows new ones, `trace` shows where the time went', async () => {
     const listed = await trunkline(['calls', 'server:slow', ...data], { cwd: gateway.folder });
     assert.match(listed.out, /UNKNOWN +slow\.sleep wire 1 \(anonymous\) {2}([0-9a-f]+-\d+)/);
     const [, id] = /([0-9a-f]{8}-\d+)/.exec(listed.out)!;
@@ -110,12 +110,12 @@ describe('the calls of clients', () => {
       .map((line) => JSON.parse(line) as Json);
     assert.ok(lines.length > 0 && lines.every(({ name }) => name === 'echo'));
     const told = lines.map(({ id: one }) => one);
-    assert.equal(new Set(told).size, told.length, 'no call is told twice');
+    assert.equal(new Set(told).size, told.length, 'no call is printed twice');
     const all = (await calls('tool:echo')).map(({ id: one }) => one);
     assert.deepEqual(told, all.slice(-told.length), 'none is missing');
   });
 
-  test('the live stream counts each second by server and client, and the seconds are kept for those who come later', async () => {
+  test('the live stream counts each second by server and client, and the seconds are kept for later readers', async () => {
     await client.callText('good__echo', { text: 'counted' });
     await client.request('tools/call', { name: 'good__missing', arguments: {} });
     let seconds: Json[] = [];
@@ -192,7 +192,7 @@ describe('the calls of clients', () => {
     assert.equal(await top.exited, 0, top.err);
   });
 
-  test('one line of the log for each, bounded per second', async () => {
+  test('the log has one line for each call, bounded per second', async () => {
     for (let i = 0; i < 400; i++) await client.callText('good__echo', { text: 'many' });
     await new Promise((done) => setTimeout(done, 1_100));
     await client.callText('good__echo', { text: 'last' });

@@ -20,7 +20,7 @@ import { WireClient } from '../support/wire-client.ts';
 
 const PORTS = ['--port', '0', '--control-port', '0'];
 const NOBODY_UID = 65_534;
-/** Rights hold for everybody but root: who is root runs the gateway as nobody. */
+/** File permissions do not restrict root: a test that runs as root starts the gateway as the user `nobody`. */
 const user: { readonly uid?: number } = process.getuid?.() === 0 ? { uid: NOBODY_UID } : {};
 
 function place(t: TestContext): string {
@@ -36,7 +36,7 @@ async function stopped(run: CommandRun): Promise<void> {
   assert.equal(await run.exited, 0, run.err);
 }
 
-/** The home of the user, where no folder of state can be made; what is there before, and what the reason is. */
+/** Homes in which no folder for state can be made: the reason in the message, and how to set up the home. */
 const HOMES: readonly [reason: RegExp, make: (folder: string) => string | undefined][] = [
   [/this user may not write there|its path cannot be made/, () => '/nonexistent'],
   [
@@ -120,7 +120,7 @@ test('a named folder that cannot be used is an error with the remedy, and never 
       assert.doesNotMatch(err, /internal error|\n {4}at /);
     }
   }
-  // The usual folder, with something in it: to go on without would forget what was approved.
+  // The usual folder, with state in it: a gateway that goes on without it would forget approvals.
   const state = join(cwd, 'state', 'trunkline');
   mkdirSync(state, { recursive: true });
   writeFileSync(join(state, 'truth.db'), '');
@@ -138,7 +138,7 @@ test('a full disk and a read-only one are reported as such', (t) => {
   const script = `mount -t tmpfs -o size=64k,mode=700 none "$DISK" && { dd if=/dev/zero of="$DISK/f" bs=1k count=64 2>/dev/null
     ${start}; echo "code $?" >&2; rm "$DISK/f"; mount -o remount,ro "$DISK"; ${start}; echo "code $?" >&2; }`;
   const env = { ...process.env, NODE: process.execPath, BIN: resolve('bin/trunkline.js'), DISK: disk };
-  // Mounts are the script's own; users other than root get a namespace where they may.
+  // The script has its own mounts; users other than root need a user namespace for that.
   const spaces = process.getuid?.() === 0 ? ['-m'] : ['-rm'];
   const { stderr, error } = spawnSync('unshare', [...spaces, 'sh', '-c', script], { cwd, env, encoding: 'utf8' });
   if (error !== undefined || /unshare failed|mount: .*(?:denied|permitted)/.test(stderr)) {

@@ -46,7 +46,7 @@ function stateful(): Changing {
     era: 'stateful',
     definition: { command: process.execPath, args: [FIXTURE, file] },
     offer(tools) {
-      // At once: the server may read it at any moment.
+      // Atomically: the server may read it at any moment.
       writeFileSync(`${file}.new`, JSON.stringify({ tools }));
       renameSync(`${file}.new`, file);
     },
@@ -75,7 +75,7 @@ function clientOf(url: string, era: Changing['era']): Promise<WireClient> {
 
 const drift = (gateway: RunningGateway, server = 'rug') => gateway.control<Json>(`/api/v1/servers/${server}/drift`);
 
-/** Waits until the report says so. */
+/** Waits until the report meets the condition. */
 async function reported(gateway: RunningGateway, holds: (report: Json) => boolean): Promise<Json> {
   const end = performance.now() + 30_000;
   for (;;) {
@@ -133,7 +133,7 @@ for (const open of [stateful, stateless]) {
         [own, ''],
         [all, 'rug__'],
       ] as const) {
-        // The other client has no process: it is shown what a fresh one lists, which is looked at then.
+        // The other client has no process: a new one lists its tools, and the gateway checks them then.
         await until(async () => !(await client.toolNames()).includes(`${prefix}b`), 'the changed tool to be held');
         assert.deepEqual(await client.toolNames(), [`${prefix}a`, `${prefix}c`]);
         const { tools } = await client.result('tools/list');
@@ -248,7 +248,7 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and keeps the hi
     assert.deepEqual([all.code, all.out.includes(`approved: ${known}`)], [0, true], all.out + all.err);
     await reported(gateway, ({ waiting }) => waiting.every(({ key }: Json) => key === 'unheard'));
 
-    // Somebody sits there, is shown what it is, and asked.
+    // At a terminal the command shows the definition and asks for a confirmation.
     server.offer([tool('a', 'does\u202e a \u001b[31mdifferently'), tool('b', 'a third'), tool('n')]);
     await reported(gateway, ({ waiting }) => JSON.stringify(waiting).includes('third'));
     const person = async (answer: string) => {

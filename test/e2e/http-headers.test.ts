@@ -18,10 +18,10 @@ const tool = (name: string, properties = '') =>
   `{"name":"${name}","inputSchema":{"type":"object","properties":{${properties}}}}`;
 
 const PARAMS = [property('region', 'string', 'Region'), property('count', 'integer', 'Count')].join(',');
-/** Until it is so; a wait in vain ends long after any machine is through. */
+/** Waits until the condition is true, at most 45 s: longer than any machine needs. */
 async function waitFor(condition: () => Promise<boolean>): Promise<void> {
   for (const end = performance.now() + 45_000; !(await condition()); ) {
-    if (performance.now() > end) throw new Error(`waited in vain for ${condition}`);
+    if (performance.now() > end) throw new Error(`timed out waiting for ${condition}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }
@@ -31,7 +31,7 @@ const DEEP = `{"name":"deep","inputSchema":${'{"properties":{"p":'.repeat(300)}{
 describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () => {
   let server: HintingServer;
   let gateway: RunningGateway;
-  /** Somebody who must never be asked for anything. */
+  /** A server that must never receive a request. */
   const canary = createServer((_, response) => {
     fetched++;
     response.end('{}');
@@ -64,7 +64,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     canary.close();
   });
 
-  /** Where the tool is, and what it is called there. */
+  /** The URLs of the tool, with its name at each. */
   const ways = (name: string) =>
     [
       { url: gateway.mcpUrl, name: `far__${name}` },
@@ -117,7 +117,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
       for (const [header, lie] of Object.entries(lies)) {
         await refused(call(url, name, args, { ...good, [header]: lie }), 400, -32020, `${url} ${header}: ${lie}`);
       }
-      // A header for what the body does not have, or has as null.
+      // A header for a value that is missing or null in the body.
       await refused(call(url, name, {}, { 'mcp-param-region': 'eu' }), 400, -32020, `${url} header without value`);
       await refused(call(url, name, { region: null }, { 'mcp-param-region': 'null' }), 400, -32020, `${url} null`);
       // On the aggregate the header names what the client calls the tool, not what the server calls it.
@@ -132,7 +132,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     }
   });
 
-  test('proto:H2 names in any case, values in their own; white space around is ignored; base64 is decoded first', async () => {
+  test('proto:H2 names match in any case, values only in their own; white space around is ignored; base64 is decoded first', async () => {
     for (const { url, name } of ways('mirror')) {
       const args = { region: ' Zürich', count: 1 };
       const good = { 'MCP-PARAM-region': b64(' Zürich'), 'Mcp-Param-COUNT': ' 1\t' };
@@ -155,7 +155,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
       }
       assert.equal(reached(), before);
     }
-    // A name beyond ASCII goes on to its server encoded (this one reads names as written, and says no).
+    // A name beyond ASCII is forwarded encoded (this server does not decode names, and refuses the call).
     await call(gateway.serverUrl('far'), 'héllo', {}, { 'mcp-name': b64('héllo') });
     assert.equal(lastCall().headers['mcp-name'], b64('héllo'));
   });
@@ -172,7 +172,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
   });
 
   test('proto:H4 proto:H5 unvalidated headers decide nothing, and no header gives a right', async () => {
-    // In the revisions before, headers of these names are anybody's: the body is what counts.
+    // In earlier revisions, headers of these names have no meaning: only the body counts.
     const session = await WireClient.open(gateway.mcpUrl, {
       headers: { 'mcp-method': 'tools/list', 'mcp-name': 'far__plain', 'mcp-param-region': 'forged' },
     });
@@ -214,7 +214,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
       }
     }
     assert.match(gateway.stderr, /the tool twice is not offered/);
-    // The server renames its header and refuses the old one: asked what it is now, and called once more.
+    // The server renames its header and refuses the old one: the gateway lists its tools and calls it once more.
     server.say.set('tools/call', (_, { headers }) => {
       const now = `mcp-param-${region.toLowerCase()}`;
       if (now in headers) return '"content":[]';
@@ -234,7 +234,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
     await waitFor(
       async () => (await call(gateway.serverUrl('far'), 'moving', { region: 'eu' }, headers)).status === 200,
     );
-    // One that refuses whatever comes is not asked a third time, and not a second time with the same headers.
+    // A server that refuses every call is called at most twice, and only once if the headers would be the same.
     server.say.set('tools/call', () => ({ status: 400, error: '{"code":-32020,"message":"Header mismatch"}' }));
     for (const [tool, times] of [
       ['moving', 2],
@@ -304,7 +304,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
           params: { progressToken: token, progress: 1 },
         };
         res.write(eventText({ data: JSON.stringify(progress) }));
-        // A request of the server's has no place on such a stream, and does not come through.
+        // A server may not send a request on such a stream: the gateway drops it.
         const ask = { jsonrpc: '2.0', id: 's1', method: 'roots/list', params: {} };
         res.write(eventText({ data: JSON.stringify(ask) }));
         finish = () =>
@@ -316,7 +316,7 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
       assert.equal(response.headers['content-type'], 'text/event-stream');
       assert.equal(response.headers['x-accel-buffering'], 'no');
       let text = '';
-      // The first message is here although the server's answer is still to come.
+      // The first message arrives before the server sends its answer.
       for await (const chunk of response) {
         text += chunk;
         if (text.includes('notifications/progress')) finish();
@@ -348,5 +348,5 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
   });
 });
 
-/** What `say` returns when it has answered itself. */
+/** The result of a `say` handler that has sent the answer itself. */
 const STREAMED = '';

@@ -9,7 +9,7 @@ import { agents, alone, ERAS, keyOf, stdio } from '../support/task-gateway.ts';
 /** The same gateway after a crash, on its state. */
 async function restarted(t: TestContext, gateway: RunningGateway, servers: object): Promise<RunningGateway> {
   const { port } = new URL(gateway.mcpUrl);
-  // What was written behind is on disk after at most 100 ms.
+  // Delayed writes are on disk after at most 100 ms.
   await sleep(200);
   await gateway.stop('SIGKILL');
   const config = { mcpServers: servers, agents };
@@ -30,7 +30,7 @@ for (const era of ERAS) {
       const looks = server.peer.jobs.ledger.length;
       const { result: kept } = await client.outcome(ended.taskId);
       assert.equal(kept.content[0].text, 'must done');
-      assert.equal(server.peer.jobs.ledger.length, looks, 'what was seen is kept and not asked for again');
+      assert.equal(server.peer.jobs.ledger.length, looks, 'the kept outcome is not requested again');
       const { result } = await client.outcome(running.taskId, { action: 'accept', content: { name: 'Ada' } });
       assert.match(result.content[0].text, /Ada/);
       const eve = await TaskClient.open(again.mcpUrl, era, { headers: keyOf('bob') });
@@ -68,7 +68,7 @@ for (const era of ERAS) {
     assert.equal((await client.outcome(taskId)).result.content[0].text, 'must done');
   });
 
-  test(`a ${era} client that returns in another session, or by a stream that broke, finds its task`, async (t) => {
+  test(`a ${era} client that returns in another session, or after its stream broke, finds its task`, async (t) => {
     const [gateway] = await alone(t, 'stateful', { m: stdio('stateless') });
     for (const server of ['s', 'm']) {
       const client = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
@@ -82,7 +82,7 @@ for (const era of ERAS) {
       const other = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
       assert.notEqual((await other.get(taskId)).status, 'completed');
       if (era === 'stateful') {
-        // The question is before the first stream still; whoever cancels the task ends it for both.
+        // The input request is still open on the first stream; a cancellation in either session ends the task for both.
         assert.equal((await other.wire.result('tasks/cancel', { taskId })).status, 'cancelled');
         assert.equal((await client.get(taskId)).status, 'cancelled');
       } else {

@@ -62,7 +62,7 @@ test('TLS from files, agents required; a renewed certificate takes effect withou
   assert.match(gateway.stderr, /certificate|tls/i);
 });
 
-test('link says what is wrong with the certificate of a gateway, and writes where its authority is trusted', async (t) => {
+test('link reports a problem with the certificate of a gateway, and succeeds where its CA is trusted', async (t) => {
   const [folder, home] = [folderOf(t), folderOf(t)];
   const authority = new TestAuthority();
   const { cert, key } = authority.issue({ name: 'gateway', hosts: ['127.0.0.1'] });
@@ -168,7 +168,7 @@ test('security:1 a bind beyond loopback is refused with the remedy, unless secur
   await Promise.all([...refusals, ...listening]);
 });
 
-test('allowedHosts and allowedOrigins admit only those that they name; CORS for them alone', async (t) => {
+test('allowedHosts and allowedOrigins admit only named and local ones; only named origins get CORS', async (t) => {
   const config = {
     mcpServers: { s: manySided('s') },
     listen: { allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] },
@@ -234,7 +234,7 @@ test('S2.20 S4.1 check:B8 requests of real clients: Codex probes eight times, Ge
   const sessionless = await send(gateway.mcpUrl, 'POST', headers, body);
   assert.equal(sessionless.status, 400);
 
-  // Who asks in a revision to come, or before it says which, is told so with 400, and opens a session instead.
+  // A client that sends a future revision, or none, gets 400, and then opens a session instead.
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2027-05-05',
     'io.modelcontextprotocol/clientCapabilities': {},

@@ -7,7 +7,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 
 const KEY = 'key-of-the-offer-1';
 
-describe('definitions read from what people have at hand', () => {
+describe('definitions read from pasted files and commands', () => {
   let gateway: RunningGateway;
   let client: RunTimeClient;
   before(async () => {
@@ -19,7 +19,7 @@ describe('definitions read from what people have at hand', () => {
 
   const read = (offer: object): Promise<Reply> => client.ask('POST', '/api/v1/definitions', offer);
 
-  test('a client’s file becomes definitions that can be added as they are; none is added, and those that are there are told', async () => {
+  test('a client’s file becomes definitions that can be added as they are; none is added, and existing ones are marked', async () => {
     const mcpServers = { base: manySided('base', { API_KEY: KEY }), extra: manySided('extra', { API_KEY: KEY }) };
     const document = `// mine\n${JSON.stringify({ mcpServers })}`;
     const first = await read({ document });
@@ -27,7 +27,7 @@ describe('definitions read from what people have at hand', () => {
     const told = ({ json }: Reply) => json.servers.map(({ name, there }: Json) => `${name} ${there}`);
     assert.deepEqual(told(first), ['base true', 'extra false']);
     assert.deepEqual(await client.names(), ['base']);
-    // The log knows the key of `base`: masked here, it would be kept so.
+    // The log masks the key of `base`; a masked key in the definition would be stored so.
     const { definition, secrets } = first.json.servers[1];
     assert.equal(definition.env.API_KEY, '${secret:extra-api_key}');
     assert.deepEqual(secrets, { 'extra-api_key': KEY });
@@ -42,7 +42,7 @@ describe('definitions read from what people have at hand', () => {
     await client.remove('extra');
   });
 
-  test('a text that is not good is refused with the places in it, and nothing of it is added', async () => {
+  test('an invalid text is refused with the positions of its problems, and none of its servers is added', async () => {
     const { status, json } = await read({
       document: '{ "mcpServers": {\n  "good": { "command": "x" },\n  "bad": "node y" } }',
     });
@@ -54,11 +54,11 @@ describe('definitions read from what people have at hand', () => {
     for (const body of [{}, { command: 7 }, { document: null }]) assert.equal((await read(body)).status, 400);
   });
 
-  test('without the exec token only what may be added without it is read', async () => {
+  test('without the exec token, only definitions that may be added without it are read', async () => {
     const plain = new RunTimeClient(gateway, false);
     const ask = (offer: object) => plain.ask('POST', '/api/v1/definitions', offer);
     assert.equal((await ask({ command: 'https://tickets.example/mcp' })).status, 200);
-    // Who may keep no secret keeps the value in the definition.
+    // A client that may not store secrets gets the value in the definition.
     const headers = { Authorization: 'Bearer abc-def-1' };
     const { json: kept } = await ask({ document: JSON.stringify({ a: { url: 'https://a.example/mcp', headers } }) });
     assert.deepEqual([kept.servers[0].definition.headers, kept.servers[0].secrets], [headers, {}]);
@@ -76,7 +76,7 @@ describe('definitions read from what people have at hand', () => {
     }
   });
 
-  test('what was added without the exec token is there for who has it', async () => {
+  test('a server that was added without the exec token exists for a client that has it', async () => {
     const plain = new RunTimeClient(gateway, false);
     assert.equal((await plain.add('tickets', { url: 'https://tickets.example/mcp' })).status, 201);
     const { json } = await read({ command: 'https://tickets.example/mcp', name: 'tickets' });

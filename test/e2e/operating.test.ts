@@ -25,7 +25,7 @@ const config = {
 };
 const env = { WRITER_KEY: 'key-of-writer-0123456789' };
 
-describe('what operators look at and do', () => {
+describe('the views and commands of operators', () => {
   let gateway: RunningGateway;
   const run = (...args: string[]) =>
     trunkline([...args, '--data-dir', `${gateway.folder}/data`], { cwd: gateway.folder });
@@ -35,7 +35,7 @@ describe('what operators look at and do', () => {
   });
   after(() => gateway.dispose());
 
-  test('S2.28 what callers may use is what their calls are refused or let through for', async () => {
+  test('S2.28 the access table agrees with the tools that each caller sees, and a refusal names the rule behind it', async () => {
     const { callers, servers, unknownCallers } = await gateway.control<Json>('/api/v1/access');
     assert.equal(unknownCallers, 'refuse');
     assert.deepEqual(
@@ -66,7 +66,7 @@ describe('what operators look at and do', () => {
     assert.equal((await why('agent:guest', 'files', 'echo')).allowed, true);
   });
 
-  test('fault:F23 asking why counts nothing; what is used up is said', async () => {
+  test('fault:F23 asking why uses no quota, and the answer names a used-up rate limit', async () => {
     const why = () => gateway.control<Json>('/api/v1/servers/slow/access?principal=agent:writer&tool=echo');
     for (let i = 0; i < 3; i++) assert.equal((await why()).allowed, true);
     const wire = await WireClient.open(gateway.mcpUrl, { headers: keyOf('writer') });
@@ -79,13 +79,13 @@ describe('what operators look at and do', () => {
     assert.match(listed.out, /^guest\n {2}files +\d+ of \d+ tools\n {4}ask: toolFilter\n/m);
   });
 
-  test('check:J1 a plan tells what a file would change, a reload does it, the history keeps it, a refusal too', async () => {
+  test('check:J1 a plan shows what a file would change, a reload applies it, the history keeps it and a refusal', async () => {
     const { version } = await gateway.control<Json>('/api/v1/configuration');
     assert.match((await run('plan')).out, /nothing would change/);
     const { slow: _, ...others } = config.mcpServers;
     const files = { ...others.files, timeoutMs: 12_345, env: { MODE: 'other-secret-value' } };
     const changed = { ...config, mcpServers: { ...others, files, extra: manySided('extra') } };
-    // Files are followed: what is in force is looked at until then.
+    // The gateway follows files, so it may have applied the file before this reload.
     gateway.rewrite(changed);
     const done = await gateway.control<Json>('/api/v1/configuration/reload', 'POST');
     assert.notEqual(done.result, 'refused');
@@ -107,7 +107,7 @@ describe('what operators look at and do', () => {
     assert.ok(!JSON.stringify(now).includes('other-secret-value'));
     assert.ok(now.sources[0].servers.some(({ server, line }: Json) => server === 'extra' && line > 0));
 
-    // What was read before the plan is in force, and none of its changes; so each plan has a change of its own.
+    // A file that the gateway applied before the plan shows no change in it; so each plan has a change of its own.
     let planned: Json = { settings: [] };
     for (let tries = 1; planned.settings.length === 0 && tries <= 20; tries++) {
       gateway.rewrite({ ...changed, telemetry: { traces: { otlp: 'http://127.0.0.1:9', sample: tries / 100 } } });
@@ -129,7 +129,7 @@ describe('what operators look at and do', () => {
     await gateway.ready();
   });
 
-  test('each value of a server has the line of the file that has it, and what is left out is a default', async () => {
+  test('each value of a server has its line in the file, and a value that is left out is a default', async () => {
     const { values } = await gateway.control<Json>('/api/v1/servers/files/configuration');
     const text = readFileSync(join(gateway.folder, 'trunkline.json'), 'utf8').split('\n');
     const written = values.filter(({ line }: Json) => line !== null);
@@ -141,7 +141,7 @@ describe('what operators look at and do', () => {
     await assert.rejects(gateway.control('/api/v1/servers/none/configuration'), /404/);
   });
 
-  test('sessions are listed and can be ended, and a wrong word is answered with the right one', async () => {
+  test('sessions are listed and can be ended, and the error for a wrong command names the right one', async () => {
     const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('writer') });
     const { code, out, err } = await run('sessions', '--json');
     assert.equal(code, 0, err);
@@ -206,7 +206,7 @@ describe('what operators look at and do', () => {
   });
 });
 
-test('proto:T8 a sign-in is told step by step, without a token, code or verifier', { timeout: 120_000 }, async (t) => {
+test('proto:T8 a sign-in is shown step by step, without token, code or verifier', { timeout: 120_000 }, async (t) => {
   const server = await ProtectedServer.start();
   t.after(() => server.stop());
   const gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });

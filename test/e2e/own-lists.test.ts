@@ -7,10 +7,10 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const TOOLSETS = resolve(import.meta.dirname, '../fixtures/stdio/toolsets.mjs');
-/** A list is taken at most once a second, and what it comes to is told a moment later. */
+/** A list is read at most once a second, and its changes are announced a moment later. */
 const SETTLE_MS = 2_500;
 
-/** A client of one endpoint, in the names that it sees there. */
+/** A client of one endpoint, which uses the names that it sees there. */
 class User {
   readonly client: WireClient;
   readonly #prefix: string;
@@ -53,7 +53,7 @@ class User {
     return found[0]!;
   }
 
-  /** Calls the tool, gets the prompt and reads the resource; whose process answered each. */
+  /** Calls the tool, gets the prompt and reads the resource. Returns which process answered each. */
   async uses(name: string): Promise<string[]> {
     const prompt = await this.client.result('prompts/get', { name: `${this.#prefix}${name}-prompt` });
     const read = await this.client.result('resources/read', { uri: `toolset://${name}` });
@@ -107,7 +107,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       }
       assert.deepEqual(await b.uses('base'), Array(3).fill(`base of ${pidOfB}`));
 
-      // Another one enables the same: each has its own.
+      // Another session enables the same tool: each session has its own.
       await b.call('enable', { name: 'extra' });
       await delay(SETTLE_MS);
       assert.deepEqual(new Set(b.reported), new Set(LISTS));
@@ -146,7 +146,7 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
       assert.equal(await other.isRefused('mine'), true);
     });
 
-    test('a session loses what it had enabled with its process, and is notified', async () => {
+    test('a session loses its enabled tool when its process ends, and is notified', async () => {
       const user = await of('stateful');
       await user.listen();
       await user.call('enable', { name: 'passing' });

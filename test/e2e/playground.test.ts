@@ -41,7 +41,7 @@ describe('the playground', () => {
   });
   after(() => gateway.dispose());
 
-  test('a call in each revision is what a client of that revision has', async () => {
+  test('a call in each revision sends the messages of a client of that revision and gets its answer', async () => {
     for (const revision of REVISIONS) {
       const steps = await play(gateway, { ...tool('side__echo', { text: 'hallo' }), revision });
       assert.equal(answerIn(steps).result.content[0].text, 'hallo', revision);
@@ -58,7 +58,7 @@ describe('the playground', () => {
     }
   });
 
-  test('a server that asks for ever is left after eight rounds', async () => {
+  test('the playground cancels a call whose server asks more than eight times', async () => {
     for (const silent of [true, false]) {
       const call = { ...tool('endless__more', { silent }), revision: '2026-07-28' };
       const steps = await play(gateway, call, ANSWERS);
@@ -107,7 +107,7 @@ describe('the playground', () => {
     }
   });
 
-  test('a call is called off at its server', async () => {
+  test('a cancelled call is cancelled at its server', async () => {
     const steps = await play(
       gateway,
       { ...tool('modern__hold', { key: 'k' }), revision: '2025-11-25' },
@@ -123,7 +123,7 @@ describe('the playground', () => {
     await until(async () => {
       const held = await play(gateway, { ...tool('modern__held', { key: 'k' }), revision: '2025-11-25' });
       return answerIn(held).result.content[0].text === 'cancelled';
-    }, 'the server to hear of it');
+    }, 'the server to get the cancellation');
   });
 
   test('an agent gets what it may use, and unknown names are refused with their reason', async () => {
@@ -163,7 +163,7 @@ describe('the playground', () => {
   });
 });
 
-test('a call at another node of a cluster is streamed, answered and called off from here', async () => {
+test('a call at another node of a cluster is streamed, answered and cancelled from here', async () => {
   await using nodes = await ClusterProcesses.start().then((started) =>
     Object.assign(started, { [Symbol.asyncDispose]: () => started.dispose() }),
   );

@@ -23,7 +23,7 @@ const NARROW_KEY = 'the key of agent bob'.replaceAll(' ', '-');
 const CANARY = 'canary-7f3a9c1e5b';
 const WAIT = { timeout: 30_000 };
 
-/** A gateway process on a real nats-server, and beside it another program that knows nothing but NATS and JSON. */
+/** A gateway process on a real nats-server, and beside it another program that uses only NATS and JSON. */
 describe('public subjects', () => {
   let nats: NatsServer;
   let client: NatsConnection;
@@ -55,7 +55,7 @@ describe('public subjects', () => {
       mcpServers: {
         talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger', TOKEN: '${LEDGER_CANARY}' } },
         'dotted.name': { command: process.execPath, args: [TALKER] },
-        // Named as the events are.
+        // The subjects of the events have this name too.
         servers: { command: process.execPath, args: [TALKER] },
         ...servers,
       },
@@ -99,7 +99,7 @@ describe('public subjects', () => {
     assert.equal((none['mcp'] as Json)['structuredContent'], null);
   });
 
-  test("S0.7 S0.9 S0.10 a tool's own error is the error, flat; the decoder throws it", async () => {
+  test("S0.7 S0.9 S0.10 a tool's own error is a plain string in error; the decoder throws it", async () => {
     const { json, data } = await execute('fails');
     assert.equal(json['error'], 'no such file');
     assert.equal('result' in json, false);
@@ -187,7 +187,7 @@ describe('public subjects', () => {
     assert.equal(json['outcome'], 'UNKNOWN');
     const fits = await execute('big', { args: { bytes: 400_000 } });
     assert.equal(String(fits.json['result']).length, 400_000);
-    // It is written twice: as `error` and in `mcp_error`.
+    // The answer has the message twice: as `error` and in `mcp_error`.
     const broken = await execute('breaks', { args: { bytes: 700_000 }, timeout_ms: 10_000 });
     assert.equal((broken.json['failure'] as Json)['name'], 'TOO_LARGE');
     const short = await execute('breaks', { args: { bytes: 400_000 } });
@@ -231,7 +231,7 @@ describe('public subjects', () => {
     assert.equal(subjectListTools('servers'), 'mcp.=73ervers.list-tools');
     const overheard: string[] = [];
     const listening = client.subscribe('mcp.servers.*', {
-      // But for the events themselves.
+      // Except the events themselves.
       callback: (_error, { subject }) => void (subject === SUBJECT_CREATED || overheard.push(subject)),
     });
     const { json } = await send(subjectExecute('servers'), '{"tool":"count","args":{}}', KEY);
@@ -240,7 +240,7 @@ describe('public subjects', () => {
     assert.equal((list['tools'] as object[]).length, 4);
     listening.unsubscribe();
     assert.deepEqual(overheard, []);
-    // Nobody answers where the events are.
+    // No node answers under the name of the events.
     await assert.rejects(client.request('mcp.servers.execute', '{"tool":"count"}', WAIT), /no responders/);
   });
 
@@ -257,11 +257,11 @@ describe('public subjects', () => {
     assert.ok(typeof listed.json['error'] === 'string');
   });
 
-  test('S0.3 S0.4 S0.5 check:H2 programs learn of servers that come and go, and of no secret', async () => {
+  test('S0.3 S0.4 S0.5 check:H2 programs receive events of added and removed servers, without any secret', async () => {
     const heard: { subject: string; text: string }[] = [];
     client.subscribe('mcp.servers.*', {
       callback: (_error, message) => {
-        // Not of those that the node brought along when it started.
+        // Ignores the servers that the node had when it started.
         if (/late|remote/.test(message.string())) heard.push({ subject: message.subject, text: message.string() });
       },
     });
@@ -300,7 +300,7 @@ describe('public subjects', () => {
     await assert.rejects(client.request(subjectExecute('late'), '{}', WAIT), /no responders/);
   });
 
-  test('S0.3 S0.4 a disabled server is gone, a change of it is not announced, and an announced server can be called', async () => {
+  test('S0.3 S0.4 a disabled server is announced as deleted, its changes are not announced; announced servers can be called', async () => {
     const heard: string[] = [];
     const called: Promise<{ json: Json }>[] = [];
     client.subscribe('mcp.servers.*', {
@@ -320,7 +320,7 @@ describe('public subjects', () => {
         () => heard.at(-1) === text,
         () => heard.join(),
       );
-    // Before it is taken away again.
+    // Waits for the answers before the servers are removed again.
     const answered = async (): Promise<void> => {
       for (const answer of await Promise.all(called)) assert.equal(answer.json['outcome'], 'RESULT');
     };

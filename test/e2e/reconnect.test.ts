@@ -5,7 +5,7 @@ import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-/** A server that dies under its clients: what they subscribed to is set up anew, and what they may have missed is told. */
+/** A server dies while clients use it: they get their subscriptions again, and a notification of what they may have missed. */
 
 const UPDATED = 'notifications/resources/updated';
 const CHANGED = 'notifications/tools/list_changed';
@@ -23,7 +23,7 @@ interface Stream {
   drop(): void;
 }
 
-/** All that comes on the stream until the message that is waited for, that one included. */
+/** All messages on the stream up to the expected one, including it. */
 async function heard(stream: Stream, until: (message: Json) => boolean): Promise<Json[]> {
   const messages: Json[] = [];
   for (;;) {
@@ -52,7 +52,7 @@ for (const client of ['stateful', 'stateless'] as const) {
         const ours = new WireClient(new URL(endpoint, gateway.mcpUrl).href, client);
         if (client === 'stateful') await ours.initialize();
         const stream = await listening(ours, uri);
-        // The stateful fixture tells of an update soon after each subscription.
+        // The stateful fixture sends an update soon after each subscription.
         if (server === 'stateful') await heard(stream, ({ method }) => method === UPDATED);
         const { pid } = JSON.parse(await ours.callText(name('who')));
         process.kill(pid, 'SIGKILL');

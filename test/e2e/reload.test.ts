@@ -35,8 +35,8 @@ test('fault:F37 servers follow the file; unchanged ones keep process, session an
   gateway.rewrite({ mcpServers: { stays, comes: manySided('comes') } });
   await until('the new server', async () => (await modern.toolNames()).includes('comes__echo'));
   assert.ok(!(await modern.toolNames()).some((name) => name.startsWith('goes__')));
-  // The session may first be told that what it had at the removed server is lost.
-  // Who has been given the new list already would not be told of it.
+  // The session may first be notified that its state at the removed server is lost.
+  // A client that has the new list already would not be notified of it.
   while ((await stream.message()).method !== 'notifications/tools/list_changed');
   assert.ok(!(await client.toolNames()).some((name) => name.startsWith('goes__')));
   assert.equal((await listen.message()).method, 'notifications/tools/list_changed');

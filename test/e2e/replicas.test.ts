@@ -27,7 +27,7 @@ async function replicasOf(gateway: RunningGateway): Promise<readonly Json[]> {
   return servers.find(({ name }) => name === 'pool').replicas;
 }
 
-/** Waits till as many serve, and says which processes they are. */
+/** Waits until this many replicas run, and returns their process ids. */
 async function serving(gateway: RunningGateway, count: number, but: ReadonlySet<number> = new Set()) {
   const end = performance.now() + 60_000;
   for (;;) {
@@ -52,7 +52,7 @@ test('check:A13 sessions keep their processes; a killed one is replaced, and the
   assert.deepEqual([...processes].sort(), [...before].sort(), 'each has its own, and each is used');
   for (let round = 1; round <= 3; round++) {
     for (const [i, client] of clients.entries()) {
-      assert.equal(await client.callText('pool__count', {}), `${round}`, 'the state is where the session is');
+      assert.equal(await client.callText('pool__count', {}), `${round}`, 'the session keeps its state');
       assert.equal(await pidOf(client), processes[i]);
     }
   }
@@ -60,7 +60,7 @@ test('check:A13 sessions keep their processes; a killed one is replaced, and the
   const after = await serving(gateway, 3, new Set([processes[0]!]));
   assert.equal(new Set(after).size, 3);
   assert.ok(after.includes(await pidOf(clients[0]!)));
-  for (const i of [1, 2]) assert.equal(await pidOf(clients[i]!), processes[i], 'nobody else has noticed');
+  for (const i of [1, 2]) assert.equal(await pidOf(clients[i]!), processes[i], 'the others keep their processes');
   assert.deepEqual((await replicasOf(gateway)).map(({ restarts }) => restarts).sort(), [0, 0, 1]);
   await gateway.stop();
   for (const pid of after) assert.ok(!alive(pid));

@@ -2,7 +2,7 @@
  * The mission as data, one requirement a line: id, the capability it is part of (A … D; `-` for those of
  * no single one), what it is. A test claims a requirement by citing its id in its title; `coverage.test.ts` keeps count.
  *
- * `S…` are the rows of the five seed documents, `check:` the checklist, `proto:` what an intermediary owes,
+ * `S…` are the rows of the five seed documents, `check:` the checklist, `proto:` the duties of an intermediary,
  * `fault:` the fault matrix, `goal:` the figures that `npm run prove` shows.
  */
 const LINES = `

@@ -42,7 +42,7 @@ function storedServers(gateway: RunningGateway): readonly unknown[] {
   }
 }
 
-/** What is remembered in `state.db`, of a gateway that has ended. */
+/** The keys in `state.db` of a gateway that has ended. */
 function stateKeys(gateway: RunningGateway): readonly string[] {
   const db = new DatabaseSync(join(gateway.folder, 'data', 'state.db'));
   try {
@@ -58,7 +58,7 @@ async function started(t: TestContext, config: object = FILE): Promise<RunningGa
   return gateway;
 }
 
-/** Ends it as a power cut would, and starts another on its folder. */
+/** Ends the gateway as a power cut would, and starts another on its folder. */
 async function killed(t: TestContext, gateway: RunningGateway, config: object = FILE): Promise<RunningGateway> {
   await gateway.stop('SIGKILL');
   const next = await RunningGateway.start({ config, folder: gateway.folder });
@@ -144,7 +144,7 @@ describe('servers added at run time', () => {
     }
   });
 
-  test('of twenty that add one name at once, one succeeds; of two that change one revision, one succeeds', async () => {
+  test('one of twenty concurrent additions of a name succeeds, and one of two changes to a revision', async () => {
     const all = await Promise.all(
       Array.from({ length: 20 }, () => client.add('race', manySided('r', {}, { start: 'lazy' }))),
     );
@@ -158,7 +158,7 @@ describe('servers added at run time', () => {
     assert.equal((await client.remove('race')).status, 200);
   });
 
-  test('check:J6 suspended: it ends, its tools go, calls are refused; resumed: they return', async () => {
+  test('check:J6 a suspended server ends, its tools go and its calls are refused; a resumed one serves again', async () => {
     await client.add('nap', manySided('nap'));
     await gateway.ready('nap');
     const user = await WireClient.open(gateway.mcpUrl);
@@ -232,7 +232,7 @@ test('check:A14 a temporary server ends with its time, its session and the gatew
   await until('its time is over', async () => !(await client.names()).includes('short'));
   const pid = (await client.server('bound')).connections[0].pid;
   assert.equal(await owner.callText('bound__echo', { text: 'mine' }), 'mine');
-  // Nobody else sees it, by whatever way.
+  // No other client sees it, in either era.
   for (const era of ['stateful', 'stateless'] as const) {
     const other = new WireClient(gateway.mcpUrl, era);
     if (era === 'stateful') await other.initialize();
@@ -256,7 +256,7 @@ test('check:A14 a temporary server ends with its time, its session and the gatew
   await gateway.stop('SIGKILL');
   assert.ok(
     stateKeys(gateway).some((key) => key.startsWith('base\n')),
-    'of the others much is kept',
+    'keys of another server are kept',
   );
   assert.ok(stateKeys(gateway).every((key) => !/^(?:brief|bound|short)\n/.test(key)));
   const next = await killed(t, gateway);

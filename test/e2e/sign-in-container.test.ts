@@ -10,7 +10,7 @@ import { runProgram } from '../support/run-program.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const SERVER = resolve(ROOT, 'test/fixtures/oauth/serve-protected.ts');
 
-/** What the package is when it is installed, by place in the container. */
+/** The files of the installed package, by their path in the container. */
 function packageFiles(): Record<string, string> {
   const { packages } = JSON.parse(readFileSync(resolve(ROOT, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { dev?: boolean; devOptional?: boolean; optional?: boolean; peer?: boolean }>;

@@ -29,7 +29,7 @@ function rig(t: TestContext): Rig {
   return { cwd, ledger };
 }
 
-/** A slow call on the pipes of `trunkline stdio`; told to stop while it runs. The answers, and the exit code. */
+/** Sends SIGTERM to `trunkline stdio` during a slow call on its pipes, and checks the answer and the exit code. */
 async function stoppedInMidCall(t: TestContext, bridge: CommandRun, ledger: string): Promise<void> {
   t.after(() => bridge.process.kill('SIGKILL'));
   const lines = createInterface({ input: bridge.process.stdout! });
@@ -38,7 +38,7 @@ async function stoppedInMidCall(t: TestContext, bridge: CommandRun, ledger: stri
   await until('it is in flight', () => entriesOf(ledger, 'executed').length === 1, 30_000);
   bridge.process.kill('SIGTERM');
   const heard: string[] = [];
-  // A notification may come before it.
+  // A notification may come before the answer.
   for await (const line of lines) {
     heard.push(line);
     if (JSON.parse(line).id === 7) break;

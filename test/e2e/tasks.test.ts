@@ -124,7 +124,7 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           const plain = era === 'stateful' ? await WireClient.open(url, options) : new WireClient(url, era, options);
           const { status, message } = await plain.request('tools/call', { name: named('must'), arguments: {} });
           if (era === 'stateless' && server.endsWith('stateless')) {
-            // Both speak of the extension themselves: the server's word stands.
+            // Client and server share the extension's era: the gateway passes the server's error on.
             assert.deepEqual([status, message.error.code], [400, -32021]);
           } else {
             assert.equal(message.result.content[0].text, 'must done');
@@ -162,7 +162,7 @@ test('an immediate answer of a stateless server becomes a completed task, kept f
   assert.deepEqual(server.peer.jobs.ledger, []);
 });
 
-test('proto:S5 tasks are declared to clients in their era’s words, and to servers never as the client’s own', async (t) => {
+test('proto:S5 clients see tasks declared in their era’s form; the client’s own task capability is not passed on', async (t) => {
   const modern = await TaskServer.start('stateless');
   t.after(() => modern.stop());
   const [gateway, legacy] = await alone(t, 'stateful', { m: { type: 'http', url: modern.url } });
@@ -217,7 +217,7 @@ test('proto:S5 tasks are declared to clients in their era’s words, and to serv
   ]);
 });
 
-test('news of a task reach both eras from both: on the session’s stream, and on a listen that names the task', async (t) => {
+test('task notifications pass between both eras: on the session’s stream, and on a listen that names the task', async (t) => {
   const [gateway] = await alone(t, 'stateful', { m: stdio('stateless') });
   for (const [url, prefix] of [
     [gateway.mcpUrl, true],
@@ -261,7 +261,7 @@ test('progress of a task that the gateway awaits for a client comes with the cli
   const [gateway, server] = await alone(t, 'stateful', { p: stdio('stateful') });
   for (const name of ['s', 'p']) {
     const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('ada') });
-    // Its GET stream is where this fixture says what belongs to no request; it has to be there first.
+    // This fixture sends messages that belong to no request on its GET stream, which must be open first.
     await server.stage.until(() => name === 'p' || server.stage.of('GET').length > 0);
     const params = { name: `${name}__must`, arguments: { steps: 3 }, _meta: { progressToken: 'mine' } };
     const { message, before } = await client.request('tools/call', params);
@@ -326,7 +326,7 @@ test('server-everything over stdio: its task with an ambiguous input request', a
   const said = { action: 'accept', content: { interpretation: 'snake' } };
   const report = /Research Report: python \(snake\)/;
   const url = gateway.serverUrl('every');
-  // One kind of client after the other: each has the server listed for it.
+  // The gateway lists the server for each kind of client, one after the other.
   const clients = [
     [await TaskClient.open(gateway.mcpUrl, 'stateful'), 'every__simulate-research-query'],
     [await TaskClient.open(url, 'stateful'), 'simulate-research-query'],

@@ -208,7 +208,7 @@ test('lazy servers start at their first use, and at most four at a time', async 
   assert.equal(await client.callText('echo', { text: 'up' }), 'up');
 });
 
-test('deadlines: that of the tool wins over that of the server, and the error names it', async (t) => {
+test('the deadline of a tool overrides that of its server, and the error names it', async (t) => {
   const config = {
     mcpServers: { s: manySided('s', {}, { timeoutMs: 400, tools: { who: {}, sleep: { timeoutMs: 3_000 } } }) },
   };
@@ -259,7 +259,7 @@ describe('isolation', () => {
     const there = await WireClient.open(gateway.mcpUrl);
     const stream = await there.listen();
     const pid = await who(there, 'each');
-    // Each comes, calls and goes without a word, as most clients do.
+    // Each client connects, calls and leaves without a DELETE, as most clients do.
     for (let run = 0; run < 5; run++) {
       const client = await WireClient.open(gateway.mcpUrl);
       const own = await client.listen();
@@ -271,7 +271,7 @@ describe('isolation', () => {
     const shown = await trunkline(['status', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
     assert.match(shown.out, /1 of 1 servers ready .*, 2 of 256 processes/);
     assert.match(shown.out, /each .* 2 of 2 processes/);
-    // Nobody is gone now: who has been idle for longest gives way.
+    // No client is gone now: the process that has been idle for longest gives way.
     const silent = await WireClient.open(gateway.mcpUrl);
     await who(silent, 'each');
     const next = await WireClient.open(gateway.mcpUrl);
@@ -319,7 +319,7 @@ describe('isolation', () => {
     await two.call('s__ask-later', { message: 'late for two' });
     for (const [i, asked] of ['late for one', 'late for two'].entries()) {
       let message = await streams[i]!.message();
-      // The lists for clients that can be asked may have been taken just now.
+      // A list_changed for the lists of clients with elicitation may arrive first.
       while (message.method.endsWith('/list_changed')) message = await streams[i]!.message();
       assert.equal(message.params.message, asked);
     }
@@ -330,7 +330,7 @@ describe('isolation', () => {
 test('S1.14 S3.3 a start may take as long as its definition allows; its reason stays in the status while calls wait for it', async (t) => {
   const slow = (ms: number, keys: object) =>
     manySided('slow', { START_MS: String(ms) }, { timeoutMs: 20_000, ...keys });
-  // It answers nothing, takes no signal, and is killed a moment after its time: the next attempt meets it on its way out.
+  // It answers nothing, ignores SIGTERM, and is killed just after its time limit: the next attempt begins while it ends.
   const deaf = { command: 'sh', args: ['-c', 'trap "" TERM; exec 2>&-; while :; do sleep 0.1; done'] };
   const servers = (limits: Record<string, object>) => ({
     mcpServers: {
@@ -348,7 +348,7 @@ test('S1.14 S3.3 a start may take as long as its definition allows; its reason s
     assert.match(String(reason), /did not start within 1000 ms/);
     assert.equal(startupTimeoutMs, 1_000);
   }
-  // A call asks for an attempt before its time, at once: the process of the last one is being ended.
+  // A call starts the next attempt early and at once, while the process of the last one is being ended.
   const client = await WireClient.open(gateway.mcpUrl);
   const begun = performance.now();
   const refused = await client.request('tools/call', { name: 'deaf__echo', arguments: { text: 'x' } });

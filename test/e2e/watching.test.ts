@@ -13,7 +13,7 @@ import { WireClient } from '../support/wire-client.ts';
 const CANARY = 'canary-of-the-watching-test-77';
 const TURN = String.fromCharCode(0x202e);
 
-/** Speaks MCP, and says its secret and worse on standard error: at its start, and with every tool call. */
+/** An MCP server that writes to standard error: its secret and control characters at its start, a text at each tool call. */
 const TALKER = `
 const say = (text) => process.stderr.write(text + '\\n');
 say('starts as ' + process.pid + ' with ' + process.env.TOKEN + ' \\u001b[31m${TURN}');
@@ -61,7 +61,7 @@ class Stream {
         }
       }
     } catch {
-      // Called off.
+      // Aborted.
     }
   }
 
@@ -93,7 +93,7 @@ describe('watching a running gateway', () => {
       },
       web: { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { 'x-key': CANARY } },
     } as Record<string, object>,
-    // What is kept to be read does not depend on what is logged.
+    // The lines kept for `logs` do not depend on the log level.
     log: { level: 'error' },
   };
   before(async () => {
@@ -119,7 +119,7 @@ describe('watching a running gateway', () => {
     assert.equal(state, 'running');
     await client.callText('talker__say', { text: 'proves itself' }).catch(() => {});
     await crash(7);
-    // The stream begins only now, and has what came since the list.
+    // The stream opens only now, and has the events since the list.
     const stream = await Stream.open(gateway, `/api/v1/events?server=talker&after=${cursor}`);
     await stream.until('the restart', (events) => events.some(({ to }) => to === 'running'));
     const changes = stream.events.map(({ data }) => data).filter(({ type }) => type === 'state');
@@ -139,7 +139,7 @@ describe('watching a running gateway', () => {
     assert.deepEqual(history.slice(-3).map(reported), changes.slice(0, 3).map(reported));
     stream.close();
 
-    // Who comes back with the id of the first gets the others, and nothing twice.
+    // A client that returns with the id of the first event receives the others, each once.
     const first = stream.events[0]!.id;
     const again = await Stream.open(gateway, '/api/v1/events?server=talker', { 'last-event-id': first });
     await again.until('the rest', (events) => events.length >= stream.events.length - 1);
@@ -147,7 +147,7 @@ describe('watching a running gateway', () => {
     again.close();
   });
 
-  test('an id of another run, or none, is reported as a gap', async () => {
+  test('an id of another run, or an invalid one, is reported as a gap', async () => {
     for (const id of ['0-1', 'nonsense', '99999999-12']) {
       const stream = await Stream.open(gateway, '/api/v1/events', { 'last-event-id': id });
       await stream.until('a gap', (events) => events[0]?.type === 'gap');
@@ -234,10 +234,10 @@ describe('watching a running gateway', () => {
     const args = ['logs', 'talker', '-f', '-n', '0', '--data-dir', join(gateway.folder, 'data')];
     const following = startTrunkline(args, { cwd: gateway.folder });
     const asJson = startTrunkline([...args, '--json'], { cwd: gateway.folder });
-    // Until it is known to listen, it is spoken to.
+    // Repeats the call until both followers have printed a line.
     const end = performance.now() + 60_000;
     while (!following.out.includes('| here') || !asJson.out.includes('"line":"here"')) {
-      assert.ok(performance.now() < end, `nothing was heard: ${following.err} ${asJson.err}`);
+      assert.ok(performance.now() < end, `the followers printed no line: ${following.err} ${asJson.err}`);
       await client.request('tools/call', { name: 'talker__say', arguments: { text: 'here' } });
       await new Promise((done) => setTimeout(done, 50));
     }

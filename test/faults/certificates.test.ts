@@ -15,7 +15,7 @@ const stranger = new TestAuthority('Stranger');
 const issue = (request: { hosts?: string[]; from?: Date; to?: Date }): Certified =>
   authority.issue({ name: 'server', hosts: ['localhost'], ...request });
 
-/** Each with the word by which its reason is known in the status. Null: the server hangs up in the handshake. */
+/** Each with a pattern of its reason in the status. With null the server closes the connection in the handshake. */
 const BAD: Readonly<Record<string, readonly [Certified | null, RegExp]>> = {
   late: [issue({ from: new Date(Date.now() - 2 * DAY_MS), to: new Date(Date.now() - DAY_MS) }), /CERT_HAS_EXPIRED/],
   early: [issue({ from: new Date(Date.now() + DAY_MS) }), /CERT_NOT_YET_VALID/],
@@ -23,11 +23,11 @@ const BAD: Readonly<Record<string, readonly [Certified | null, RegExp]>> = {
   untrusted: [stranger.issue({ name: 'server', hosts: ['localhost'] }), /UNABLE_TO_|SELF_SIGNED/],
   cut: [null, /before secure TLS connection/],
 };
-/** What would tell a client of the certificates and the network behind the gateway. */
+/** Text that would reveal the certificates or the network behind the gateway to a client. */
 const TELLING =
   /certificat|expired|CERT_|UNABLE_TO|altname|issuer|self.signed|TLS connection|socket|localhost|other\.example/i;
 
-test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in the status and not to clients, never in the clear', async (t) => {
+test('fault:F27 five bad certificates and handshakes: calls are NOT_SENT, only the status has the reason, no plaintext is sent', async (t) => {
   const bench = new FaultBench(t);
   const remote = await LedgerHttpProcess.start(bench.ledger('good'), 'stateful');
   t.after(() => remote.kill());
@@ -61,9 +61,9 @@ test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in th
     assert.match(state, /^(?:failed|unreachable|starting)$/);
     assert.match(String(reason), reasonIs);
     const proxy = proxies.get(name)!;
-    assert.ok(proxy.connections > 0, `${name} was not asked`);
-    assert.equal(proxy.decrypted, 0, `${name} was told something`);
-    assert.equal(proxy.inTheClear, 0, `${name} was spoken to in the clear`);
+    assert.ok(proxy.connections > 0, `${name}: no connection was made`);
+    assert.equal(proxy.decrypted, 0, `${name} received data`);
+    assert.equal(proxy.inTheClear, 0, `${name} received plaintext`);
   }
   const through = await aggregate.call('good__unsafe');
   assert.equal(through.ending, 'RESULT', through.reason);
@@ -71,7 +71,7 @@ test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in th
   assert.deepEqual(bench.violations(['good']), []);
 });
 
-/** TLS in front of a port of this machine. Counts what it understood, and connections that did not begin with TLS. */
+/** TLS in front of a port of this machine. Counts decrypted bytes, and bytes that were not TLS. */
 class TlsProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();

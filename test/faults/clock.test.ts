@@ -20,7 +20,7 @@ for (const [direction, offset] of [
     const bench = new FaultBench(t);
     const clock = join(bench.folder, 'clock');
     const set = (to: string): void => {
-      // In one step: whoever reads it half-written sees another time again.
+      // In one step: a reader of a half-written file would see a wrong time.
       writeFileSync(`${clock}.new`, `${to}\n`);
       renameSync(`${clock}.new`, clock);
     };
@@ -29,7 +29,7 @@ for (const [direction, offset] of [
       LD_PRELOAD: FAKETIME!,
       FAKETIME_TIMESTAMP_FILE: clock,
       FAKETIME_NO_CACHE: '1',
-      // The system promises that nobody sets this one.
+      // The system promises that no process sets the monotonic clock.
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     };
     const down = { command: process.execPath, args: ['-e', 'process.exit(3)'] };
@@ -58,7 +58,7 @@ for (const [direction, offset] of [
     const late = await hanging;
     assert.equal(late.ending, 'UNKNOWN', late.reason);
     assert.ok(late.endedAt! - late.startedAt >= 1_900, `the deadline came after ${late.endedAt! - late.startedAt} ms`);
-    // An hour ahead, what is kept for five minutes would be gone.
+    // If the jump counted, the answer would be gone: it is kept for five minutes.
     const resumed = await EventStream.open(client, mark);
     await until('the answer is fetched', () => /done resumed/.test(resumed.text()));
     resumed.close();
@@ -68,7 +68,7 @@ for (const [direction, offset] of [
     const third = await bench.opened('third');
     assert.notEqual(third.sessionId, session);
     assert.equal((await third.call('one__unsafe')).ending, 'RESULT');
-    for (const pid of pids) assert.ok((await bench.pids('one')).includes(pid), 'a process was given up');
+    for (const pid of pids) assert.ok((await bench.pids('one')).includes(pid), 'a process was closed');
     const { consecutiveFailures, nextRetryAt, lastAttemptAt } = await bench.status('down');
     assert.ok(consecutiveFailures <= failures + 1, `${consecutiveFailures} attempts`);
     assert.ok(nextRetryAt === null || Math.abs(nextRetryAt - lastAttemptAt!) < 60_000, 'the retry moved by the jump');

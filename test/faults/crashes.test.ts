@@ -9,7 +9,7 @@ import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf, executed } from './ledger/ledger-entry.ts';
 import { FULL, measured } from './measured.ts';
 
-test('fault:F01 dead at start, three ways: failed with the reason, few attempts, and no other server notices', async (t) => {
+test('fault:F01 servers that die at start in three ways: failed with the reason, few attempts, and no effect on other servers', async (t) => {
   const bench = new FaultBench(t);
   const spawns = join(bench.folder, 'spawns');
   const script = `echo x >> ${spawns}; echo "no frobnicator; key=sk-planted-0123456789" >&2; exit 7`;
@@ -46,7 +46,7 @@ test('fault:F01 dead at start, three ways: failed with the reason, few attempts,
   assert.deepEqual(await bench.pids('good'), [pid]);
 
   // Attempts at 0, 1 and 3 s (less the jitter), and one that a client asked for; from then on the curve begins at 30 s.
-  // An attempt starts it twice: what died of an unknown first message may live with another.
+  // An attempt starts the process twice: a server that dies of an unknown first message may accept another.
   await until('the third attempt', async () => (await bench.status('exits')).consecutiveFailures === 3);
   const spawned = readFileSync(spawns, 'utf8').length / 2;
   assert.ok(spawned >= 3 && spawned <= 8, `${spawned} starts`);
@@ -67,8 +67,8 @@ test('fault:F02 killed while nothing is in flight: later calls reach the fresh p
   assert.equal((await client.call('one__unsafe')).ending, 'RESULT');
   const [pid] = await bench.pids('one');
   process.kill(-pid!, 'SIGKILL');
-  // A killed process holds its pipes until the last of its threads has ended. What is written until then is taken by a
-  // pipe that nobody reads any more; that cannot be told from a call that was read and has run, so it is UNKNOWN.
+  // A killed process holds its pipes until the last of its threads has ended. Until then the pipe accepts calls that no
+  // thread reads; the gateway cannot distinguish them from calls that have run, so they are UNKNOWN.
   await until('the last thread of it has ended', () => endedAltogether(pid!));
   const first = await Promise.all(Array.from({ length: 20 }, () => client.call('one__unsafe')));
   assert.deepEqual(
@@ -94,7 +94,7 @@ test('fault:F03 goal:G6 kills under 16 clients: notified at once, back at once, 
   const { RESULT, UNKNOWN } = bench.history.endings();
   assert.ok(RESULT > 200, `${RESULT} results`);
   assert.ok(UNKNOWN > 0, 'no kill met a call');
-  // What may be repeated was, unseen by its client.
+  // The gateway repeated safe calls, without an error at their clients.
   const repeated = new Set(
     entriesOf(bench.ledger('shared'), 'executed')
       .filter(({ tool, call }, i, all) => tool === 'safe_slow' && all.findIndex((other) => other.call === call) < i)
@@ -129,7 +129,7 @@ test('fault:F04 a server that answers and dies at once: the answer arrives every
   for (let i = 0; i < 5; i++) {
     const attempt = await client.call('one__answer_and_die');
     assert.equal(attempt.ending, 'RESULT', attempt.reason);
-    // What is sent before its death is known may have been read, for all anybody knows.
+    // The server may have read a call that is sent before its death is noticed.
     await until('its death is noticed', async () => (await bench.status('one')).restarts === i + 1);
   }
   assert.deepEqual(bench.violations(['one']), []);
@@ -148,7 +148,7 @@ test('fault:F08 half an answer before the end is no answer: UNKNOWN for its call
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-/** Nothing of the process is left but its exit status, if that. Linux only. */
+/** Whether at most the exit status of the process is left. Linux only. */
 function endedAltogether(pid: number): boolean {
   try {
     return readdirSync(`/proc/${pid}/task`).length <= 1 && statOf(pid)?.state === 'Z';

@@ -38,9 +38,9 @@ for (const era of ['stateful', 'stateless'] as const) {
       assert.doesNotMatch(reason, CANARY);
       assert.equal(executed(bench.ledger('remote'), call), 0);
     }
-    await until('it is known', async () => (await bench.status('remote')).state === 'auth_required');
+    await until('the server is auth_required', async () => (await bench.status('remote')).state === 'auth_required');
     assert.ok(door.refused - before <= 3 * 32, `asked ${door.refused - before} times`);
-    // Nobody knocks any more, and a client learns nothing of how to get in, however it asks.
+    // The gateway sends the server no more requests, and no client receives a part of the challenge on any path.
     const knocked = door.refused;
     for (const path of [bench.gateway.mcpUrl, bench.gateway.serverUrl('remote')]) {
       const answer = await rawCall(path, path === bench.gateway.mcpUrl ? 'remote__unsafe' : 'unsafe');
@@ -53,10 +53,10 @@ for (const era of ['stateful', 'stateless'] as const) {
     assert.equal(door.refused, knocked);
     assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
     assert.doesNotMatch(JSON.stringify(await bench.status('remote')), new RegExp(TOKEN));
-    // New credentials are all it takes.
+    // New credentials are enough.
     door.says = 'other';
     bench.gateway.rewrite({ log: { level: 'debug' }, mcpServers: servers('another-one') });
-    await until('it is let in again', async () => (await client.call('remote__unsafe')).ending === 'RESULT');
+    await until('a call succeeds again', async () => (await client.call('remote__unsafe')).ending === 'RESULT');
     assert.doesNotMatch(bench.gateway.stderr, CANARY);
     assert.match(bench.gateway.stderr, /auth_required/);
     assert.deepEqual(bench.violations(['remote', 'good']), []);
@@ -71,7 +71,7 @@ for (const era of ['stateful', 'stateless'] as const) {
       const door = await Door.start(t, remote.port);
       door.says = status;
       await bench.start({ remote: { type: 'http', url: door.url } }, { log: { level: 'debug' } });
-      await until('it is known', async () => (await bench.status('remote')).state === 'auth_required');
+      await until('the server is auth_required', async () => (await bench.status('remote')).state === 'auth_required');
       const knocked = door.refused;
       const client = await bench.opened('one');
       for (let i = 0; i < 5; i++) {
@@ -129,9 +129,9 @@ function rawCall(url: string, name: string): Promise<Response> {
   });
 }
 
-/** Stands before a server and lets nobody in who has not the right credentials. */
+/** A proxy before a server; it refuses requests that do not have the right credentials. */
 class Door {
-  /** `open`; a status for everybody; `other`: 401 to the old token; `once 403`: to the next tool call. */
+  /** `open`; a status for every request; `other`: 401 to the old token; `once 403`: 403 to the next tool call. */
   says: 'open' | 401 | 403 | 'other' | 'once 403' = 'open';
   refused = 0;
   readonly #target: number;

@@ -9,7 +9,7 @@ import { entriesOf, executed } from './ledger/ledger-entry.ts';
 
 const LIMIT = 256;
 const CLIENTS = 500;
-/** Of the limit, what connections of clients may take. */
+/** The part of the limit that connections of clients may take. */
 const MOST = Math.floor(LIMIT * 0.6);
 
 test('fault:F39 256 descriptors and 500 clients: running work goes on, starts are NOT_SENT, the operator can connect, all recovers', async (t) => {
@@ -34,7 +34,7 @@ test('fault:F39 256 descriptors and 500 clients: running work goes on, starts ar
   await crowd.come(Number(new URL(bench.gateway.mcpUrl).port));
   assert.ok(crowd.open <= MOST, `${crowd.open} connections were taken`);
   assert.ok(crowd.open > MOST / 2, `only ${crowd.open} connections were taken`);
-  // New sessions come over the connection that stands, each with a process of its own, until there is no room.
+  // New sessions use the open connection, each with a process of its own, until there are no descriptors left.
   const first = client.sessionId;
   const sessions: string[] = [];
   let refused: Attempt | null = null;
@@ -76,7 +76,7 @@ function statusOf(url: string): Promise<number | undefined> {
   });
 }
 
-/** Connections that say nothing. */
+/** Connections that send nothing. */
 class Crowd {
   readonly #sockets = new Set<Socket>();
 
@@ -84,12 +84,12 @@ class Crowd {
     return this.#sockets.size;
   }
 
-  /** Resolves when each has been taken or turned away. */
+  /** Resolves when the gateway has accepted or refused each of them. */
   async come(port: number): Promise<void> {
     await Promise.all(Array.from({ length: CLIENTS }, () => this.#one(port)));
     let before = -1;
-    // Those that are turned away hear of it a little after they have come.
-    await until('nobody is turned away any more', async () => {
+    // The gateway closes refused connections a little after they have connected.
+    await until('no further connection is refused', async () => {
       const settled = before === this.open;
       before = this.open;
       await new Promise((resolve) => setTimeout(resolve, 200));

@@ -23,7 +23,7 @@ test('fault:F34 the disk is full under a running gateway: calls and new sessions
   await bench.gateway.ready();
   const client = await bench.opened('before');
   assert.equal((await client.call('one__unsafe')).ending, 'RESULT');
-  // Not one byte may be added to any file; that is an error to who writes, as a full disk is.
+  // No byte can be added to any file: every write fails, as on a full disk.
   const room = (bytes: string): void => {
     execFileSync('prlimit', [`--pid=${bench.gateway.process.pid}`, `--fsize=${bytes}:`]);
   };
@@ -35,12 +35,12 @@ test('fault:F34 the disk is full under a running gateway: calls and new sessions
       assert.equal(attempt.ending, 'RESULT', attempt.reason);
     }
   }
-  await until('it is told', () => /state_not_saved/.test(bench.gateway.stderr));
+  await until('the warning is logged', () => /state_not_saved/.test(bench.gateway.stderr));
   assert.equal((await bench.status('one')).state, 'running');
   assert.equal((await during.call('one__unsafe')).ending, 'RESULT');
   room('unlimited');
-  await until('it is written', () => /state_saved_again/.test(bench.gateway.stderr));
-  assert.equal(bench.gateway.stderr.match(/state_not_saved/g)?.length, 1, 'the log is full of it');
+  await until('the state is saved', () => /state_saved_again/.test(bench.gateway.stderr));
+  assert.equal(bench.gateway.stderr.match(/state_not_saved/g)?.length, 1, 'the warning is logged once');
   const session = during.sessionId;
   await bench.gateway.stop('SIGKILL');
   await bench.start(servers);
@@ -95,7 +95,7 @@ test('fault:F34 a disk on which no file can be opened: state is kept in memory, 
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const lines: string[] = [];
   const logger = new Logger({ level: 'warn', write: (line) => lines.push(line) });
-  // A folder is no file, whoever asks.
+  // No user, not even root, can open a folder as a file.
   const state = new StateFile({ path: folder, clock: new FakeClock(), logger });
   state.put('b', 'k', Buffer.from('v'));
   state.flush();

@@ -40,7 +40,7 @@ export class FaultBench {
     return join(this.folder, `${name}.jsonl`);
   }
 
-  /** A ledger server of the configuration; its ledger bears its name. */
+  /** A ledger server of the configuration; its ledger has its name. */
   stdio(name: string, era: LedgerEra = 'stateful', more: Record<string, unknown> = {}): Record<string, unknown> {
     const { env = {}, ...rest } = more as { env?: Record<string, string> };
     return ledgerStdio(this.ledger(name), era, { env: { [MARK]: this.mark, ...env }, ...rest });
@@ -103,7 +103,7 @@ export class FaultBench {
   }
 }
 
-/** Waits for what nobody tells, for at most `withinMs`. */
+/** Polls the condition for at most `withinMs`. */
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,

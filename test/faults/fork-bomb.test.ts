@@ -5,12 +5,12 @@ import { test } from 'node:test';
 import { markedProcesses } from '../support/processes.ts';
 import { FaultBench, until } from './fault-bench.ts';
 
-/** A user of its own, so that the limit on its processes counts nobody else's. */
+/** A separate user, so that the limit on its processes counts no other processes. */
 const BOMBER = 64_124;
 /** A Node process has a dozen threads, and each counts. */
 const PROCESSES = 80;
 
-// Another user's processes can be made and limited by root only.
+// Only root can start and limit the processes of another user.
 const impossible = ((): string | false => {
   if (process.getuid?.() !== 0) return 'needs root';
   try {
@@ -41,7 +41,7 @@ test('fault:F41 a server that forks without end reaches the limit of its user: t
   const client = await bench.opened('one');
   const modern = await bench.opened('two', 'stateless');
   const said = await client.call('bomber__environment', { text: 'HOME' });
-  assert.match(said.reason, / \/$/, 'it is not at home where the gateway is');
+  assert.match(said.reason, / \/$/, 'its HOME is not that of the gateway');
   const [pid] = await bench.pids('good');
 
   const bombing = client.call('bomber__fork');
@@ -53,14 +53,14 @@ test('fault:F41 a server that forks without end reaches the limit of its user: t
     }
     assert.ok(processesOf(BOMBER) <= PROCESSES, `${processesOf(BOMBER)} processes`);
   }
-  // A server that is removed takes all it has begotten with it.
+  // All processes of a removed server end with it.
   bench.gateway.rewrite({ mcpServers: { good: servers.good } });
   await until('all of it is gone', () => processesOf(BOMBER) === 0, 30_000);
   assert.notEqual((await bombing).ending, null);
   assert.deepEqual(await bench.pids('good'), [pid]);
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
 
-  // Nothing keeps it from coming back.
+  // The server can be added again.
   bench.gateway.rewrite({ mcpServers: servers });
   await until('it serves again', async () => (await client.call('bomber__unsafe')).ending === 'RESULT', 30_000);
   assert.ok(markedProcesses(bench.mark).length <= 3);

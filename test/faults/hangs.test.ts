@@ -5,7 +5,7 @@ import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
 import { FULL, measured } from './measured.ts';
 
-test('fault:F05 a call that hangs: TIMEOUT at its deadline, cancelled at the server, the others on the pipe unaffected', async (t) => {
+test('fault:F05 a call that hangs ends with TIMEOUT at its deadline and is cancelled at the server; others on the pipe go on', async (t) => {
   const bench = new FaultBench(t);
   const timeoutMs = FULL ? 10_000 : 1_500;
   await bench.start({ one: bench.stdio('one', 'stateful', { isolation: 'shared', timeoutMs }) });
@@ -36,12 +36,12 @@ test('fault:F05 a call that hangs: TIMEOUT at its deadline, cancelled at the ser
       entriesOf(bench.ledger('one'), 'cancelled').some(({ call }) => call === attempt.call),
     );
   }
-  // Slow, but it answers: it keeps its process.
+  // The server answers other calls, so it keeps its process.
   assert.deepEqual(await bench.pids('one'), [pid]);
   assert.deepEqual(bench.violations(['one'], { deadlineMs: timeoutMs }), []);
 });
 
-test('fault:F05 three deadlines in a row, and no answer to the probe either: the process is replaced', async (t) => {
+test('fault:F05 a process is replaced after three deadlines in a row and no answer to the probe', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one', 'stateful', { timeoutMs: 400 }), other: bench.stdio('other') });
   await bench.gateway.ready();
@@ -80,7 +80,7 @@ test('fault:F13 a server that stops reading: refused at once when the queue is f
   measured(t, 'F13', 'to the first refusal', first.ms, 'ms');
   assert.equal((await other.call('one__unsafe')).ending, 'RESULT');
   await until('what the queue does not take is refused', () => refused > 20);
-  // It dies: whatever was queued is told, at once.
+  // The process dies: every queued call ends at once.
   const dead = performance.now();
   for (const pid of await bench.pids('one')) process.kill(-pid, 'SIGKILL');
   const ended = await Promise.all(calls);

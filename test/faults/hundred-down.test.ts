@@ -14,17 +14,17 @@ const REASONS = {
   unresolved: /took too long/,
 } as const;
 
-/** What it takes by the clock is for `npm run prove -- faults --goal G13`. */
+/** `npm run prove -- faults --goal G13` measures the times. */
 test('fault:F01 goal:G13 a hundred servers that are down in different ways: the healthy serve, and each reports its reason', async (t) => {
   const bench = new FaultBench(t);
   const down = await HundredDown.open(bench.folder);
   t.after(() => down.close());
-  // Behind all the others.
+  // After all the others in the configuration.
   const healthy = { 'zeta-1': bench.stdio('zeta-1'), 'zeta-2': bench.stdio('zeta-2') };
   await bench.start({ ...down.servers, ...healthy }, { log: { level: 'error' } }, down.env);
   const client = await WireClient.open(bench.gateway.mcpUrl);
   const offered = async () => new Set((await client.toolNames()).map((name) => name.split('__')[0]));
-  // The first lists may not wait for them, if the machine is busy: whoever listed is told of more by list_changed.
+  // On a busy machine the first lists may not wait for them: list_changed then notifies the clients.
   await until('the healthy ones', async () => (await offered()).size === 2, 60_000);
   assert.deepEqual(await offered(), new Set(Object.keys(healthy)));
   for (const name of Object.keys(healthy)) await client.call(`${name}__safe`, { call: name });
@@ -50,7 +50,7 @@ test('fault:F01 goal:G13 a hundred servers that are down in different ways: the 
       assert.notEqual(health, 'healthy', name);
     }
   }
-  // Where it fails, in the sentence of each.
+  // The summary of each names the phase that fails.
   const said = (name: string) => statuses.find((status) => status.name === name)?.phases?.summary ?? '';
   assert.match(said('unresolved-0'), /^slow to look its name up \(DNS\)/);
   assert.match(said('blackholed-7'), /^slow to (connect \(TCP\)|the first byte)/);

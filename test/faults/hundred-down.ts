@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Blackhole } from './blackhole.ts';
 import type { Servers } from './fault-bench.ts';
 
-/** How each is down; together they are a hundred. */
+/** The ways in which the servers are down; there are a hundred in all. */
 export const WAYS_DOWN = ['missing', 'exits', 'refused', 'blackholed', 'nameless', 'unresolved'] as const;
 export type WayDown = (typeof WAYS_DOWN)[number];
 
@@ -19,7 +19,7 @@ const COUNTS: Readonly<Record<WayDown, number>> = {
 
 const STUB_NAMES = resolve(import.meta.dirname, 'stub-names.ts');
 
-/** A hundred servers, none of which is there, each missing in one of six ways. */
+/** A hundred servers, each unavailable in one of six ways. */
 export class HundredDown {
   readonly #blackhole: Blackhole;
   readonly #refused: number;
@@ -33,13 +33,13 @@ export class HundredDown {
 
   static async open(folder: string): Promise<HundredDown> {
     const names = join(folder, 'names.json');
-    // Names of `.test` do not exist, but for those whose name server says nothing at all.
+    // Names under `.test` do not exist, except these, whose name server does not answer.
     const silent = Array.from({ length: COUNTS.unresolved }, (_, i) => [`unresolved-${i}.test`, null]);
     writeFileSync(names, JSON.stringify(Object.fromEntries(silent)));
     return new HundredDown(await Blackhole.open(), await freePort(), names);
   }
 
-  /** For the gateway's environment: what the system's look-up says. */
+  /** For the gateway's environment: replaces the name resolution of the system. */
   get env(): Record<string, string> {
     return { NODE_OPTIONS: `--import=${STUB_NAMES}`, STUB_NAMES: this.#names };
   }
@@ -73,7 +73,7 @@ export class HundredDown {
   }
 }
 
-/** One that nobody listens on. */
+/** A port without a listener. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));

@@ -1,18 +1,18 @@
 import type { TestContext } from 'node:test';
 
-/** What one run of a fault test came out with, beside good or bad; judged over many runs by `npm run prove -- faults`. */
+/** A figure of one run of a fault test, besides pass or fail; `npm run prove -- faults` judges it over many runs. */
 export interface Measured {
   readonly row: string;
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** What 99 of 100 may not exceed on a quiet machine; null: for information. */
+  /** The limit that 99 of 100 values keep on a quiet machine; null: for information. */
   readonly atMost: number | null;
 }
 
 const MARK = 'measured ';
 
-/** Tells a figure to whoever runs the test: a test itself does not judge how fast the machine is. */
+/** Reports a figure to the runner of the test: the test itself does not judge how fast the machine is. */
 export function measured(
   t: Pick<TestContext, 'diagnostic'>,
   row: string,
@@ -26,10 +26,10 @@ export function measured(
   }
 }
 
-/** The figure in a diagnostic message; null where it is another one. */
+/** The figure in a diagnostic message; null for any other message. */
 export function readMeasured(message: string): Measured | null {
   return message.startsWith(MARK) ? (JSON.parse(message.slice(MARK.length)) as Measured) : null;
 }
 
-/** Whether the sizes are those that are to be proved rather than those that a test suite has time for. */
+/** Whether the tests use the full sizes to prove rather than the small sizes of the test suite. */
 export const FULL = process.env['TRUNKLINE_PROVE'] === 'full';

@@ -6,14 +6,14 @@ import type { LedgerClient } from './ledger/ledger-client.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
 import { FULL } from './measured.ts';
 
-/** Of the old generation, in MiB; a suite has time to fill a quarter. */
+/** Size of the old generation, in MiB; the test suite has time to fill a quarter of it. */
 const HEAP_MIB = FULL ? 256 : 64;
-/** What a session keeps of its client. */
+/** Size of the client information that a session keeps. */
 const INFO_BYTES = 60 * 1024;
-/** So much more than the heap can hold. */
+/** The load, in multiples of the heap. */
 const LOAD = 3;
 
-test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %, no large bodies from 90 %, calls go on, it lives and recovers`, async (t) => {
+test(`fault:F40 a load of ${LOAD} heaps: no new sessions from 80 %, no large bodies from 90 %, calls go on, the gateway survives and recovers`, async (t) => {
   const bench = new FaultBench(t);
   const one = bench.stdio('one', 'stateful', { isolation: 'shared' });
   const sessions = { max: 200_000, maxPerPrincipal: 200_000, idleMs: 3_600_000 };
@@ -26,7 +26,7 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
   const early = await bench.opened('early');
   assert.equal((await early.call('one__unsafe')).ending, 'RESULT');
 
-  // What is too much is refused, and nothing else is.
+  // Only sessions beyond the limit are refused; calls go on.
   const wanted = Math.ceil((LOAD * HEAP_MIB * 1024 * 1024) / INFO_BYTES);
   const opened: string[] = [];
   let refused = 0;
@@ -67,12 +67,12 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
       const attempt = await modern.call('one__unsafe', { text: 'z'.repeat(300_000) });
       reason = attempt.reason;
       if (attempt.ending === 'REFUSED') {
-        // What has left the gateway before its answer may be read after that.
+        // The log line that the gateway wrote before its answer may be read later.
         await delay(500);
         const taken = takenWhenScarce(bench.gateway.stderr);
-        // A gateway that gets no processor refuses as well, whatever memory it has: then it is asked again.
+        // A gateway without processor time refuses too, whatever memory it has: then the test asks again.
         if (taken.length === 0) return false;
-        // It has found 90 % to be taken itself, whatever it finds now, and says so of no less.
+        // The gateway logs this only when it has measured at least 90 % itself.
         assert.ok(Math.min(...taken) >= 90, bench.gateway.stderr.slice(-3_000));
         return true;
       }
@@ -99,12 +99,12 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
   });
   assert.equal(gateway.exitCode, null);
   assert.equal((await early.call('one__unsafe')).ending, 'RESULT');
-  // Whoever hung up was told nothing.
+  // A client that hung up received no answer.
   for (const attempt of bench.history.attempts) if (attempt.tool === 'hang') attempt.abandoned = true;
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-/** Of the heap or its group, in percent, as the gateway logs it when it begins to refuse large bodies. */
+/** Used share of the heap or its group, in percent, as the gateway logs it when it begins to refuse large bodies. */
 function takenWhenScarce(log: string): number[] {
   const reported = /"event":"memory_short","memory":"(?:scarce|spent)","heap":"(\d+) %","group":"(\d+) %"/g;
   return [...log.matchAll(reported)].map(([, heap, group]) => Math.max(Number(heap), Number(group)));

@@ -11,7 +11,7 @@ import { FULL } from './measured.ts';
 /** The places are methods in files of the source, so the gateway runs from source. */
 const FAILING = { NODE_OPTIONS: `--import=${join(import.meta.dirname, 'named-failpoints.ts')}`, TRUNKLINE_BUILT: '' };
 const PLACES = Number(process.env['F42_PLACES'] ?? (FULL ? 30 : 8));
-/** Where a defect once left a call without an answer, or with a wrong word. */
+/** Places where a defect once left a call without an answer, or with a wrong outcome. */
 const FOUND = [
   'concurrency-limiter ConcurrencyLimiter.leave',
   'fast-path-connection FastPathConnection.answered',
@@ -31,7 +31,7 @@ async function restarted(bench: FaultBench, server: string): Promise<void> {
   await bench.gateway.ready(server);
 }
 
-test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call passes: every call ends, exit 70 or it goes on, nothing lost`, async (t) => {
+test(`fault:F42 a defect in each of ${PLACES} places that calls pass: every call ends, the gateway exits with 70 or continues, nothing is lost`, async (t) => {
   const seed = Number(process.env['F42_SEED'] ?? (FULL ? Date.now() % 2 ** 31 : 42));
   t.diagnostic(`seed ${seed}`);
   const random = new Seeded(seed);
@@ -44,7 +44,7 @@ test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call
     await bench.gateway.ready();
   };
   let made = 0;
-  /** What clients of both eras do; each call ends in a word, or with the gateway. */
+  /** Calls of clients of both eras; each call ends with an outcome, or with the gateway. */
   const calls = async (): Promise<void> => {
     for (const era of ['stateful', 'stateless'] as const) {
       const client = bench.client(`c${++made}`, era);
@@ -69,7 +69,7 @@ test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call
   writeFileSync(file, '');
   await start();
   await calls();
-  // Only what this second round goes through: the start is another matter.
+  // Only the places that this second round passes, without those of the start.
   await tell('', `${file}.seen`);
   const seen = readFileSync(`${file}.seen`, 'utf8').split('\n');
   assert.ok(seen.length > 100, `only ${seen.length} places are known`);
@@ -91,7 +91,7 @@ test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call
     assert.ok(!hung, `a call of ${place} did not end\n${bench.gateway.stderr.slice(-2_000)}`);
     if (!existsSync(`${file}.met`)) continue;
     met++;
-    // A defect that nobody caught ends the process, after what was in flight.
+    // A defect that no code caught ends the process, after the calls in flight.
     let ended = false;
     await until(
       `it serves after ${place}`,
@@ -191,7 +191,7 @@ test(`fault:F42 a defect in each of ${PLACES} places of the work for one server:
       const before = await Promise.all([defects(hit), defects(excepted)]);
       rmSync(`${file}.met`, { force: true });
       await tell(place, `${file}.armed`);
-      // Only the one that is hit goes through its code until the place was met.
+      // Until the place is met, only the server that is to be hit works.
       await work(hit);
       await bench.gateway.control(`/api/v1/servers/${hit}/restart`, 'POST').catch(() => {});
       await work(hit);

@@ -1,16 +1,16 @@
 /**
- * Loaded into a gateway's process by Node itself: counts which methods of its classes are called and makes a chosen one
- * throw, once. On SIGUSR2 it reads what to do from FAILPOINT_FILE: nothing there, and it writes the names of all methods
- * that were called into `<file>.seen`; a name, and that method throws at its next call, which is told in `<file>.met`.
+ * Node loads this module into a gateway's process: it records which methods of its classes are called and makes a chosen one
+ * throw, once. On SIGUSR2 it reads FAILPOINT_FILE: if the file is empty, it writes the names of all methods that were called
+ * to `<file>.seen`; if it has a name, that method throws at its next call and writes its name to `<file>.met`.
  */
 import { globSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const SOURCE = resolve(import.meta.dirname, '../../src');
-/** Where calls and the events of servers pass. */
+/** The folders of code through which calls and server events pass. */
 const ROOMS = '{http,downstream,gateway,upstream,registry,store,catalog}';
-/** What runs when it is imported. */
+/** Files that run a program or tests when they are imported. */
 const PROGRAM = /-program\.ts$|\.test\.ts$|\.contract\.ts$/;
 
 const file = process.env['FAILPOINT_FILE'] ?? '';

@@ -56,10 +56,10 @@ test('fault:F26 names that do not exist or do not resolve: NOT_SENT, reported in
   const { state, reason } = await bench.status('gone');
   assert.match(`${state} ${reason}`, /^(?:failed|unreachable) .*ENOTFOUND/);
   assert.match(String((await bench.status('mute')).reason), /looking up mute\.test took too long/);
-  // The name comes to be: calls succeed without a restart.
+  // The name now exists: calls succeed without a restart of the gateway.
   resolve({ 'good.test': '127.0.0.1', 'gone.test': '127.0.0.1', 'mute.test': null });
   await bench.gateway.control('/api/v1/servers/gone/restart', 'POST');
-  await until('the name is there', async () => (await client.call('gone__unsafe')).ending === 'RESULT');
+  await until('the name exists', async () => (await client.call('gone__unsafe')).ending === 'RESULT');
   assert.equal(executed(bench.ledger('remote'), alone.call), 0);
   assert.deepEqual(bench.violations(['remote']), []);
 });
@@ -84,7 +84,7 @@ test('fault:F26 the real look-up: a name that does not exist is a failed server 
   const client = await bench.opened('one');
   assert.equal((await client.call('typo__unsafe')).ending, 'NOT_SENT');
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
-  // What was added is stored: the next start has it too.
+  // The added server is stored: the next start has it too.
   assert.equal(await bench.gateway.stop(), 0);
   await bench.start({ good: bench.stdio('good') });
   await bench.gateway.ready('good');
@@ -183,7 +183,7 @@ test('fault:F26 200 concurrent look-ups that block their threads do not delay th
   }
   let begun = 0;
   let ended = 0;
-  // To open a pipe that nobody writes to blocks a thread of the pool, exactly as a look-up does.
+  // Opening a pipe without a writer blocks a thread of the pool, exactly as a look-up does.
   const blocked = (_name: string, answer: (error: null, addresses: LookupAddress[]) => void): void => {
     begun++;
     open(pipe, 'r', (error, file) => {
@@ -198,7 +198,7 @@ test('fault:F26 200 concurrent look-ups that block their threads do not delay th
   const all = Promise.all(
     names.map((name) => new Promise<number>((done) => resolver.resolve(name, (_, found) => done(found.length)))),
   );
-  // Were all four threads of the pool of this process blocked, this would wait for ever.
+  // This would wait for ever if all four threads of the pool of this process were blocked.
   assert.match(await readFile(import.meta.filename, 'utf8'), /fault:F26/);
   assert.deepEqual([begun, ended], [2, 0]);
   const writer = openSync(pipe, 'r+');
@@ -230,7 +230,7 @@ function named(name: string, host: string, port: number, t: TestContext): Promis
   });
 }
 
-/** The body of what is there, or why there is none. */
+/** The body of the answer, or the reason why there is none. */
 function get(client: HttpClientPort): Promise<string | HttpFailure> {
   return new Promise((resolve) => {
     let text = '';

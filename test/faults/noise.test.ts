@@ -67,7 +67,7 @@ test('fault:F07 fault:F10 fault:F11 fault:F12 garbage, logs, wrong and double id
     assert.equal(attempt.ending, 'RESULT', `${text}: ${attempt.reason}`);
     assert.equal((await beside).ending, 'RESULT');
   }
-  // An answer before the answer: the first counts, and the second is nobody's.
+  // Two answers with the same id: the first counts, and the gateway drops the second.
   const early = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"done CALL"}]}}\n';
   const call = 'doubled';
   const doubled = await one.call('one__say', { text: early.replace('CALL', call) }, { call });
@@ -127,7 +127,7 @@ test('fault:F14 a planted secret in a stderr flood is in no log, status, metric 
   await bench.gateway.ready();
   const client = await bench.opened('one');
   const said = await client.call('one__environment', { text: 'API_TOKEN' });
-  assert.match(said.reason, new RegExp(secret), 'the server has it, and may tell its caller');
+  assert.match(said.reason, new RegExp(secret), 'the server has the secret, and may return it to its caller');
   const text = `\u001b[2J\u001b]0;title\u0007 Authorization: Bearer ${secret} ${'y'.repeat(300)}`;
   assert.equal((await client.call('one__complain', { text, times: 20_000 })).ending, 'RESULT');
   assert.equal((await client.call('one__crash_after')).ending, 'UNKNOWN');
@@ -139,7 +139,7 @@ test('fault:F14 a planted secret in a stderr flood is in no log, status, metric 
   for (const [name, shown] of Object.entries({ log, status: JSON.stringify(status), metrics })) {
     assert.doesNotMatch(shown, new RegExp(secret), name);
   }
-  assert.ok(log.includes('Authorization'), 'nothing of it was logged at all');
+  assert.ok(log.includes('Authorization'), 'no part of the flood was logged');
   assert.ok(!log.includes('\u001b') && !status.stderrTail.includes('\u001b'));
   assert.ok(log.length < 200_000, `${log.length} characters of log`);
 });

@@ -18,7 +18,7 @@ async function remoteServer(
   return remote;
 }
 
-test('fault:F22 the server lost its sessions: opened anew once, the call follows unnoticed, the loss of state is reported', async (t) => {
+test('fault:F22 the server lost its sessions: the gateway opens a new one, calls succeed, the loss of state is reported', async (t) => {
   const bench = new FaultBench(t);
   const remote = await remoteServer(t, bench, 'stateful');
   await bench.start({ remote: { type: 'http', url: remote.url } });
@@ -36,7 +36,7 @@ test('fault:F22 the server lost its sessions: opened anew once, the call follows
     assert.equal(executed(bench.ledger('remote'), attempt.call), 1);
   }
   assert.ok(entriesOf(bench.ledger('remote'), 'session').length - before <= 2);
-  await until('the loss is told', () => /notifications\/message/.test(stream.text()));
+  await until('the loss is reported', () => /notifications\/message/.test(stream.text()));
   stream.close();
   assert.deepEqual(bench.violations(['remote']), []);
 });
@@ -92,7 +92,7 @@ test('S0.20 fault:F24 the connection is reset at 20 offsets of the request and o
   }
 });
 
-test('fault:F23 a server that asks for patience gets up to 30 s; beyond that, and at 5xx, the caller gets an error at once', async (t) => {
+test('fault:F23 a server that sends retry-after gets up to 30 s; beyond that, and at 5xx, the caller gets an error at once', async (t) => {
   let mode: 'ok' | 'soon' | 'late' | 'broken' = 'ok';
   let refused = 0;
   const server = await StatefulServer.start({
@@ -153,14 +153,14 @@ test('fault:F23 five 5xx answers in a row: the server gets no calls, callers get
   for (let i = 0; i < 5; i++) assert.equal((await echo()).ending, 'UNKNOWN');
   const beyond = await Promise.all([echo(), echo(other), echo()]);
   for (const { ending, reason } of beyond) {
-    // On a slow machine the first second may be over: then one of them was let through to see.
+    // On a slow machine the first second may be over: then one of them was let through as a probe.
     assert.ok(ending === 'NOT_SENT' || (ending === 'UNKNOWN' && reached > 5), reason);
   }
   assert.ok(reached <= 6, `${reached} calls reached it`);
   assert.ok(beyond.some(({ reason }) => /retryAfterMs/.test(reason)));
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
   broken = false;
-  await until('it is found to be well', async () => (await echo()).ending === 'RESULT');
+  await until('the server is healthy again', async () => (await echo()).ending === 'RESULT');
   for (let i = 0; i < 5; i++) assert.equal((await echo(other)).ending, 'RESULT');
   assert.deepEqual(
     bench.violations(['good'], { attempts: bench.history.attempts.filter(({ tool }) => tool !== 'echo') }),

@@ -29,16 +29,16 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     assert.deepEqual(await survivors(bench.mark, 2_000), []);
     await bench.start(servers, { log: { level: 'debug' } });
 
-    // The very same session, without a word of it having been away.
+    // The client continues the same session, without a new one.
     const resumed = await EventStream.open(client, stream.lastEventId);
     for (const tool of ['remote__unsafe', 'local__unsafe']) {
       const attempt = await client.call(tool);
       assert.equal(attempt.ending, 'RESULT', `${tool}: ${attempt.reason}`);
     }
     assert.equal(client.sessionId, id);
-    // The discovery connection is the gateway's own; the client's session at the server was taken up again.
+    // The discovery connection is the gateway's own; the client's session at the server was resumed.
     assert.ok(entriesOf(bench.ledger('remote'), 'session').length <= sessions + 1);
-    await until('the loss of the local state is told', () => /lost|restart|state/i.test(resumed.text()), 10_000);
+    await until('the loss of the local state is reported', () => /lost|restart|state/i.test(resumed.text()), 10_000);
     assert.match(resumed.text(), /notifications\/message/);
     assert.match(resumed.text(), /local/);
     assert.doesNotMatch(resumed.text(), /"remote"/);

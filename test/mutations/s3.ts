@@ -31,7 +31,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.5',
-    what: 'the hook runs after auth_required was told',
+    what: 'the hook runs after auth_required was reported',
     file: 'src/upstream/supervision/supervisor.ts',
     find: "this.#supervised.beforeAuthRequired?.(error);\n    this.#machine.move('auth_required', error);",
     replace: "this.#machine.move('auth_required', error);\n    this.#supervised.beforeAuthRequired?.(error);",
@@ -45,7 +45,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.6',
-    what: 'a step that leads nowhere is told as a change',
+    what: 'a step to the same state is reported as a change',
     file: 'src/upstream/supervision/state-machine.ts',
     find: 'if (from === to) return;',
     replace: '',
@@ -80,7 +80,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.10',
-    what: 'nobody hears that a restart has failed',
+    what: 'a failed restart is not reported',
     file: 'src/upstream/supervision/supervisor.ts',
     find: "else this.#supervised.recovery?.('failed', this.reason ?? `it is ${this.state}`);",
     replace: '',
@@ -94,7 +94,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.11',
-    what: 'servers that nobody uses are not asked whether they are there',
+    what: 'idle servers are not probed',
     file: 'src/upstream/health/server-health.ts',
     find: 'if (delayMs <= 0) return;',
     replace: 'if (delayMs <= Number.POSITIVE_INFINITY) return;',
@@ -144,7 +144,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.16',
-    what: 'the status says of no server that it has credentials',
+    what: 'the status of no server says that it has credentials',
     file: 'src/control/server-view.ts',
     find: 'auth: definition.auth === null ? null : { type: definition.auth },',
     replace: 'auth: null,',
@@ -172,7 +172,7 @@ export const S3: readonly Mutation[] = [
   },
   {
     row: 'S3.19',
-    what: 'what is logged of a server does not say of which',
+    what: 'the log entries of a server do not name it',
     file: 'src/upstream/server-context.ts',
     find: 'deps.logger.child({ server: server.name })',
     replace: 'deps.logger.child({})',

@@ -1,10 +1,10 @@
 import { type ClusterFigures, judgedMs, type Timed } from '../chaos/cluster-figures.ts';
 import { type Figure, figure, type Outcome, percentile } from './proof.ts';
 
-/** G5: who called a node that died is told by then, and then is served again. */
+/** G5: a client that called a node that died gets its answer, and then its next result, within these times. */
 const REPORTED_WITHIN_MS = 2_000;
 const SERVED_WITHIN_MS = 3_000;
-/** Beside at most so many deaths the machine may have had a hand in the times; beside one in any case. */
+/** The share of deaths during which the machine may have let a node stand still; one death is always allowed. */
 const STOOD_SHARE = 0.1;
 
 export const NO_DEATHS: ClusterFigures = { deaths: 0, stood: 0, inFlight: [], next: [], reborn: [], spawn: [] };
@@ -20,12 +20,12 @@ export function bothDeaths(one: ClusterFigures, other: ClusterFigures): ClusterF
   };
 }
 
-/** Whether what happened is worth to be looked at: somebody was told late, or the machine had a hand in it. */
+/** Whether the figures are worth a look: a client got its answer late, or the machine let a node stand still. */
 export function remarkable({ stood, inFlight }: ClusterFigures): boolean {
   return stood > 0 || inFlight.some(({ ms }) => ms > REPORTED_WITHIN_MS);
 }
 
-/** Every death counts; each time is judged without that for which the node that answered stood still, and told with it. */
+/** Every death counts; each time is judged without the time for which the answering node stood still, and shown with it. */
 export function judgeDeaths({ deaths, stood, inFlight, next, reborn, spawn }: ClusterFigures): Outcome {
   const both = (name: string, times: readonly Timed[], percent: number, atMost: number): Figure[] => [
     figure(name, percentile(times.map(judgedMs), percent), 'ms', atMost),

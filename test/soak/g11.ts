@@ -6,26 +6,26 @@ import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
 const CALLS = 10_000_000;
-/** A line through less than this says little: the heap after a collection varies by 0.1 MiB from one look to the next. */
+/** A fit over less time is inexact: the heap after a collection varies by 0.1 MiB from one sample to the next. */
 const MIN_MS = 30 * 60_000;
 const SHORT_MS = 10 * 60_000;
 const CALLERS = 16;
 const SAMPLE_MS = 10_000;
 /**
- * What a gateway needs until its heap is as large as it will be: V8 compiles a function when it has run often enough,
- * and again when it has learnt more of it. So that what runs once in a hundred calls gets there too, as many calls as
- * can be go wrong meanwhile. Of this time only wrong answers count, neither calls nor memory.
+ * The time until the heap of a gateway has its final size: V8 compiles a function when it has run often enough, and
+ * again when it has more type feedback. As many calls as possible fail meanwhile, so that code that runs once in a
+ * hundred calls is compiled too. Of this time only wrong answers count, neither calls nor memory.
  */
 const WARM_UP_MS = 12 * 60_000;
-/** Faults that wait for their turn; above it calls wait too, so that one in a hundred it is. */
+/** The limit of queued faults; above it calls wait too, so that one in a hundred calls fails. */
 const MAX_WAITING = 200;
 const FAULTS = 0.01;
-/** Who is refused comes back after this. */
+/** A caller that is refused tries again after this. */
 const REFUSED_PAUSE_MS = 50;
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
 
-/** One look at the gateway. */
+/** One sample of the gateway. */
 interface Sample {
   /** A run that goes on after an interruption has a gateway of its own, with a heap of its own. */
   readonly run: number;
@@ -44,12 +44,12 @@ interface Got {
   faults: number;
   measuredMs: number;
   wrong: number;
-  /** Of the warm-up too, in which as many calls as can be go wrong, more than a busy machine takes at once (G20). */
+  /** Of the warm-up too, in which more calls fail at once than a busy machine accepts (G20). */
   refused: number;
   samples: Sample[];
 }
 
-/** Calls of two servers, and one in a hundred that goes wrong at a third one, for as long as it takes. */
+/** Calls two servers, with one failing call in a hundred at a third one, until there are enough calls. */
 async function run({ say, short, kept, seed }: Run): Promise<Outcome> {
   const got = kept.get<Got>('G11') ?? {
     runs: 0,
@@ -158,7 +158,7 @@ function outcomeOf(got: Got, wrong: readonly string[], short: boolean): Outcome 
 const rssOf = ({ rssBytes }: Sample): number => rssBytes;
 const heaps = (samples: readonly Sample[]): number[] => samples.map(({ heapBytes }) => heapBytes);
 
-/** Of a line through the samples, by least squares: one slope for all runs, each from a level of its own. Bytes. */
+/** In bytes, of a line through the samples, by least squares: one slope for all runs, one intercept for each run. */
 export function slopePerHour(samples: readonly Point[]): number {
   const { xy, xx } = sums(samples);
   return xx === 0 ? 0 : (xy / xx) * HOUR_MS;
@@ -185,7 +185,7 @@ function sums(samples: readonly Point[]): { xy: number; xx: number; yy: number; 
   return all;
 }
 
-/** What goes wrong, a few at a time: of what comes while they are busy nothing is left out, it waits in line. */
+/** Makes the failing calls, a few at a time; further ones wait in a queue, and none is dropped. */
 class Trouble {
   readonly #gateway: ProbedGateway;
   readonly #random: Seeded;
@@ -208,7 +208,7 @@ class Trouble {
     this.waiting++;
   }
 
-  /** How many went wrong since this was asked last. */
+  /** How many calls failed since the last call of this method. */
   takeDone(): number {
     const done = this.#done;
     this.#done = 0;
@@ -229,7 +229,7 @@ class Trouble {
       this.waiting--;
       await this.#fail(client).catch(() => sleep(10));
       this.#done++;
-      // What was told is of no more use, and a run of days would keep it all.
+      // The recorded attempts are not used, and would fill the memory in a run of days.
       this.#gateway.bench.history.attempts.length = 0;
     }
   }

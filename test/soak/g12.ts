@@ -7,17 +7,17 @@ import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
 /**
- * Without and with the bad neighbour, one right after the other, and that seven times: what else the machine does meets
- * both of a pair, and what meets one of them alone is no more than a few of the seven.
+ * Seven pairs of windows, one without and one right after it with the bad neighbour: other load on the machine usually
+ * affects both windows of a pair, and load that affects only one distorts no more than a few of the seven pairs.
  */
 const WINDOWS = 7;
 const WINDOW_MS = 1_500;
 const SHORT_WINDOW_MS = 500;
-/** Until the last call of the bad one has met its deadline. */
+/** Long enough for the last call of the bad neighbour to reach its deadline. */
 const CALM_MS = 1_300;
 const CALLERS = 4;
 const PAUSE_MS = 4;
-/** The longer one is until V8 has compiled what is hot: whoever is slow alone hides what makes him slow beside others. */
+/** The longer one lasts until V8 has compiled the hot code: a slow baseline would hide the effect of the neighbour. */
 const WARM_UP_MS = 10_000;
 const SHORT_WARM_UP_MS = 1_000;
 const PROVOKED_MS = 200;
@@ -27,15 +27,15 @@ const SETTINGS = { log: { level: 'error' } };
 /** What the good servers' callers measured, by server. */
 type Times = Record<string, number[]>;
 
-/** Without the neighbour, and right after it with it. */
+/** A window without the neighbour, and the window with it right after. */
 interface Pair {
   readonly alone: Times;
   readonly beside: Times;
-  /** Calls of the bad one that were answered meanwhile, whatever with; 0 for what only computes. */
+  /** Calls of the bad neighbour that got any answer meanwhile; 0 for one that only computes. */
   readonly provoked: number;
 }
 
-/** How often and for how long each pair is looked at, and how long the bad one is left alone after it. */
+/** The number of pairs, the length of a window, the pause after each pair, and the time of the warm-up. */
 export interface Windows {
   readonly windows: number;
   readonly windowMs: number;
@@ -44,9 +44,9 @@ export interface Windows {
 }
 
 /**
- * Each good server beside each bad one, at a load that leaves the machine room. The bad one and its callers have the lowest
- * priority there is and no threads that help V8, and callers use their memory again: what they take of the processors, the
- * system shares out, or a container's limit; what they take of the gateway is looked at here.
+ * Measures each good server beside each bad one, at a load that leaves spare processor time. The bad one and its callers have
+ * the lowest priority and no V8 helper threads, and callers reuse their memory: the system, or a container's limit, bounds
+ * their share of the processors; this proof measures their effect on the gateway.
  */
 export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Windows): Promise<Outcome> {
   if (sharesBySessions()) say('kernel.sched_autogroup_enabled is 1: what is measured is the scheduler');
@@ -81,7 +81,7 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
       const provoked = pairs.map((pair) => pair.provoked);
       if (neighbour.tool !== null) {
         const none = provoked.filter((answers) => answers === 0).length;
-        // In a shorter window no call comes to its deadline.
+        // In a shorter window no call reaches its deadline.
         const noneAtMost = options.windowMs < WINDOW_MS ? null : 0;
         const median = percentile(provoked, 50);
         figures.push(figure(`beside ${neighbour.kind}: calls that it answered in a window, median`, median, ''));
@@ -145,20 +145,20 @@ class Street {
     return `bad_${this.#neighbour.kind}`;
   }
 
-  /** Until it does its worst. */
+  /** Adds the bad neighbour; resolves when its callers have been active for a moment. */
   async moveIn(): Promise<void> {
     const { bench, url } = this.#gateway;
     this.#provoker = await Provoker.start(url, this.#neighbour);
     bench.gateway.rewrite({ ...SETTINGS, mcpServers: { ...this.#good, [this.#name]: this.#neighbour.definition } });
     await until(`${this.#name} is there`, async () => (await this.#state()) !== 'absent');
-    // One that is silent is still being tried then.
+    // A server that never answers stays in `starting` for longer.
     const end = performance.now() + TRIED_MS;
     while ((await this.#state()) === 'starting' && performance.now() < end) await sleep(50);
     this.#provoker.go();
     await sleep(PROVOKED_MS);
   }
 
-  /** The answers that the bad one's callers got. */
+  /** Removes the bad neighbour; returns the number of answers that its callers got. */
   async moveOut(): Promise<number> {
     const answers = this.#neighbour.tool === null ? 0 : ((await this.#provoker?.stop()) ?? 0);
     this.calmDown();

@@ -10,11 +10,11 @@ const OF_EACH_ERA = 25;
 const SETTLE_MS = 10_000;
 /** Long enough that each is probed four times. */
 const IDLE_MS = 120_000;
-/** Of `/proc/…/stat`, on every Linux there is. */
+/** The unit of `/proc/…/stat`, on every Linux. */
 const TICKS_PER_SECOND = 100;
 
 async function run({ say }: Run): Promise<Outcome> {
-  // Not looked into: what does that costs more than what is measured here.
+  // Without the probe of `ProbedGateway`, which costs more than the value measured here.
   const bench = new FaultBench(null);
   const remotes: { stop(): Promise<void> }[] = [];
   try {
@@ -51,7 +51,7 @@ async function run({ say }: Run): Promise<Outcome> {
         figure('time of the processor that the gateway used', share, '% of a core', 1),
         figure('servers that are not healthy in the end', notUp.length, '', 0),
       ],
-      // Without a probe, nobody supervises.
+      // Without probes, the servers are not supervised.
       broken: asked >= 100 ? [] : [`${asked} probes in ${Math.round(seconds)} s are not each of 50 servers every 30 s`],
     };
   } finally {
@@ -61,7 +61,7 @@ async function run({ say }: Run): Promise<Outcome> {
 }
 
 function cpuSeconds(pid: number): number {
-  // Behind the name in brackets, which may hold anything.
+  // The fields after the name in brackets, which may contain any character.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }

@@ -2,8 +2,8 @@ import { constants } from 'node:os';
 import { childrenOf, killAll } from '../support/processes.ts';
 
 /**
- * Whoever interrupts a proof, to go on with `--resume`, leaves no gateway, server or database of it behind: they would
- * take the processors from the part that is tried again.
+ * An interrupted proof, which `--resume` continues, leaves no gateway, server or database behind: they would take the
+ * processors from the part that is tried again.
  */
 export function endOnInterrupt(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * A command in the scheduler's idle class, which never keeps anybody waiting. Where the system shares its processors by sessions
+ * A command in the scheduler's idle class, which delays no other process. Where the system shares its processors by sessions
  * first (autogroups), the class counts only inside one: give the command a session of its own, whose share it lowers too.
  */
 export function atLowestPriority(command: string, args: readonly string[]): { command: string; args: string[] } {
@@ -10,8 +10,8 @@ export function atLowestPriority(command: string, args: readonly string[]): { co
 }
 
 /**
- * Node so, without threads that help V8. They give memory back to the kernel, which does so in strides of milliseconds; a
- * kernel that is not preempted (`CONFIG_PREEMPT_NONE`) lets everybody wait until then, whoever's class is what.
+ * Node in the same class, without the helper threads of V8. They return memory to the kernel in steps of milliseconds; a
+ * kernel without preemption (`CONFIG_PREEMPT_NONE`) delays processes of every class until a step is complete.
  */
 export function nodeAtLowestPriority(args: readonly string[]): { command: string; args: string[] } {
   return atLowestPriority(process.execPath, ['--single-threaded', ...args]);

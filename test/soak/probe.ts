@@ -9,7 +9,7 @@ import { runInNewContext } from 'node:vm';
 
 export interface Probed {
   readonly heapBytes: number;
-  /** Of that, what V8 made of the program: bytecode, machine code and what belongs to it. */
+  /** Of that, the program as V8 compiled it: bytecode, machine code and their metadata. */
   readonly codeBytes: number;
   /** Buffers and the like, beside the heap. */
   readonly externalBytes: number;
@@ -21,7 +21,7 @@ export interface Probed {
   readonly delayP99Ms: number;
   readonly delayP999Ms: number;
   readonly delayMaxMs: number;
-  /** Time of a processor that the longest turn took, which other load does not stretch; as coarse as a millisecond or two. */
+  /** CPU time of the longest turn of the event loop, which other load does not increase; as coarse as a millisecond or two. */
   readonly turnCpuMaxMs: number;
 }
 
@@ -37,14 +37,14 @@ setInterval(() => {
   cpuBefore = cpu;
 }, 1).unref();
 
-// What it takes to load the program is no delay for anybody: nobody can have asked anything yet.
+// The time to load the program does not count: no client can have sent a request yet.
 const looking = setInterval(() => {
   if (!process.getActiveResourcesInfo().includes('TCPServerWrap')) return;
   clearInterval(looking);
   forget();
 }, 1).unref();
 
-/** What is trusted is bytecode, and what machine code needs beside it. */
+/** The trusted spaces have the bytecode, and the metadata of machine code. */
 function codeBytes(): number {
   let bytes = 0;
   for (const { space_name, space_used_size } of getHeapSpaceStatistics()) {

@@ -1,6 +1,6 @@
 /**
  * A process that calls one tool again and again, by four callers, between the messages `go` and `stop` of its parent, and
- * then says how many answers came: what it costs to take in what a bad server says must not disturb whoever measures.
+ * then reports the number of answers: the cost of reading the output of a bad server must not disturb the measuring process.
  * Argument: a `Provocation` as JSON.
  */
 import { connect, type Socket } from 'node:net';
@@ -30,8 +30,8 @@ let calls = 0;
 let answers = 0;
 
 /**
- * One connection. All that comes is read into the same memory and forgotten: thousands of fresh pages for each answer
- * would keep the kernel busy in strides of milliseconds, which no priority of this process shortens.
+ * One connection. It reads all data into the same memory and discards it: thousands of fresh pages for each answer would
+ * keep the kernel busy for milliseconds at a time, which no priority of this process shortens.
  */
 class Caller {
   readonly #memory = Buffer.allocUnsafe(READ_BYTES);
@@ -72,7 +72,7 @@ class Caller {
     const callback = (bytes: number): boolean => {
       const read = this.#memory.subarray(0, bytes);
       const counted = this.#reply.header('content-length') !== null;
-      // What comes in chunks is looked at again with what follows it.
+      // The reply keeps chunked data until the data that follows, so it gets a copy.
       if (this.#reply.push(counted ? read : Buffer.from(read))) {
         answers++;
         this.#finished();

@@ -50,7 +50,7 @@ export function serverNamed(name: string, more: Partial<Server> = {}): Server {
 
 export const remoteSpec = { type: 'http', url: 'http://127.0.0.1:1/mcp', headers: {}, tls: {} } as const;
 
-/** An exchange of a test: keeps what was emitted, answers what is asked. */
+/** An exchange of a test: records emitted messages and answers input requests. */
 export class TestExchange implements Exchange {
   readonly id = 'test';
   readonly request: Message;
@@ -87,13 +87,13 @@ export interface PlayedNode {
   readonly local: PlayedUpstreams;
   readonly events: RecordedEvents;
   readonly bus: Bus;
-  /** From now on the node reaches nobody, and nobody it. */
+  /** From now on the node is cut off from all other nodes and from the store. */
   cut(): void;
   restore(): void;
   /** From now on the other nodes do not receive its heartbeats, and lose it, but it receives theirs. */
   mute(): void;
   unmute(): void;
-  /** The messaging system says that the node has lost messages because it is slow. */
+  /** The messaging system reports that the node has lost messages because it is slow. */
   overrun(): void;
 }
 
@@ -103,7 +103,7 @@ export function callOf({ cluster }: PlayedNode, server: string, session = 's1'):
   return cluster.upstreams.call(server, exchange.request, exchange);
 }
 
-/** What was answered, which names the node that served it; else the word of the failure. */
+/** The body of the answer, which names the node that served it; for a failure, its outcome. */
 export function wordOf(outcome: Outcome): string {
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
 }
@@ -114,7 +114,7 @@ export function memoryBus(hub: MemoryHub, clock: FakeClock): Bus {
   return new SignedBus({ wire: hub.open(), clock, keys, random: systemRandom, logger: Logger.silent() });
 }
 
-/** The side of a node that no client has come to. */
+/** The downstream side of a node without clients. */
 export const NO_CLIENTS: ClusterParts['downstream'] = {
   returned: async () => failure(new GatewayError('NOT_SENT', 'no call waits here')),
   listening: () => false,
@@ -135,7 +135,7 @@ const NO_SUBSCRIPTIONS: ClusterParts['gateway'] = {
   mayHaveChanged: () => {},
 };
 
-/** Nodes of one cluster in this process, on a clock that stands still until told. */
+/** Nodes of one cluster in this process, on a clock that only the test advances. */
 export class ClusterBench {
   readonly clock = new FakeClock();
   readonly hub = new CuttableHub();
@@ -148,10 +148,10 @@ export class ClusterBench {
     const keys = new KeyRing([SECRET]);
     const bus = new SignedBus({ wire, clock, keys, random: systemRandom, logger: Logger.silent() });
     const local = new PlayedUpstreams(id);
-    /** What needs the cluster to be constructed is not there while that is. */
+    /** Parts that need the cluster are not available while it is constructed. */
     let made = false;
     const once = <T>(room: T): T => {
-      assert.ok(made, 'a room is read while the cluster is constructed');
+      assert.ok(made, 'a part is read while the cluster is constructed');
       return room;
     };
     const { downstream = NO_CLIENTS, gateway = NO_SUBSCRIPTIONS, ...rest } = more;
@@ -204,7 +204,7 @@ export class ClusterBench {
     return node;
   }
 
-  /** Time goes by in steps short enough for every heartbeat to be heard when it is sent. */
+  /** Advances the clock in steps short enough for each heartbeat to arrive when it is sent. */
   async pass(ms: number, each: () => void = () => {}): Promise<void> {
     for (let passed = 0; passed < ms; passed += 50) {
       await this.clock.advance(Math.min(50, ms - passed));
@@ -230,7 +230,7 @@ export class ClusterBench {
   }
 }
 
-/** Runs a test on a bench of its own; its nodes are closed whatever comes of it. */
+/** Runs a test on a bench of its own, and closes its nodes whether it passes or fails. */
 export async function onNodes(run: (nodes: ClusterBench) => Promise<void>): Promise<void> {
   const nodes = new ClusterBench();
   try {
@@ -240,21 +240,21 @@ export async function onNodes(run: (nodes: ClusterBench) => Promise<void>): Prom
   }
 }
 
-/** A store that loses everything when it is told to. */
+/** A store that loses everything on `lose()`. */
 export function losing({ state: first, clock }: ClusterBench): { readonly state: SharedState; lose(): Promise<void> } {
   let present: SharedState = first;
   let made = 0;
   const lose = async (): Promise<void> => {
     const anew = new MemorySharedState(clock);
     made++;
-    // So that each bucket is another making.
+    // So that each bucket has a new incarnation.
     for (let i = 0; i < 50 * made; i++) anew.bucket(`other-${i}`, { ttlMs: 0 });
     present = anew;
   };
   return { state: { bucket: (name, options) => openedLate(name, async () => present.bucket(name, options)) }, lose };
 }
 
-/** The store of the cluster as a node sees it whose connection may be cut: then nothing is answered. */
+/** The store of the cluster for a node whose connection may be cut: then each request fails. */
 class CuttableState implements SharedState {
   readonly #state: SharedState;
   readonly #wire: CuttableWire;

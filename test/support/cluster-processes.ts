@@ -21,7 +21,7 @@ interface Health {
 }
 
 export interface NodeOptions extends Omit<GatewayOptions, 'config'> {
-  /** Where NATS is reached. */
+  /** The address of NATS. */
   readonly nats: string;
 }
 
@@ -136,7 +136,7 @@ export class ClusterProcesses {
     const left = this.nodes.filter(({ ended }) => !ended);
     for (const node of left) {
       node.kill('SIGCONT');
-      // Nobody is in front: it need not be unready for a while first.
+      // No load balancer is in front: the node need not be unready for a while first.
       node.kill('SIGINT');
     }
     const late = setTimeout(() => {
@@ -153,7 +153,7 @@ export class ClusterProcesses {
 export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const end = performance.now() + WAIT_MS;
   while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`waited in vain for ${what}`);
+    if (performance.now() > end) throw new Error(`timed out waiting for ${what}`);
     await new Promise((done) => setTimeout(done, 20));
   }
 }

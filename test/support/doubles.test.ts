@@ -20,7 +20,7 @@ const SERVERS: readonly Server[] = [serverOf('b'), serverOf('a')];
 const client = clientOf('s');
 const stranger = clientOf('s', '{"sampling":{}}');
 
-/** What a double of the servers has to do as the real ones do, because code that is tested with it relies on that. */
+/** The behaviour that a double of the servers shares with the real ones, because tested code relies on it. */
 interface Bench {
   readonly upstreams: Upstreams;
   /** Lists the server for the client. */
@@ -82,7 +82,7 @@ for (const [name, make] of Object.entries(BENCHES)) {
       assert.equal(outcome.message.era, 'stateful');
     });
 
-    test('a catalogue is known to the kind of client it was listed for, and to others where any will do', async () => {
+    test('a catalogue is known for the kind of client it was listed for, and for others when any catalogue will do', async () => {
       const { upstreams, list } = await make();
       assert.equal(upstreams.knownCatalog('a', client), null);
       await list('a');
@@ -113,7 +113,7 @@ const LOCAL: Readonly<Record<string, () => Promise<LocalUpstreams>>> = {
 };
 
 for (const [name, make] of Object.entries(LOCAL)) {
-  test(`the port LocalUpstreams: ${name}: nothing fails, is full, listed or in use at the beginning`, async () => {
+  test(`the port LocalUpstreams: ${name}: at the beginning no server fails, is full, listed or in use`, async () => {
     const upstreams = await make();
     for (const server of ['a', 'none']) {
       assert.equal(upstreams.failing(server), false);
@@ -126,7 +126,7 @@ for (const [name, make] of Object.entries(LOCAL)) {
     await upstreams.surrender('none', client);
     await upstreams.handOver('none', null);
     assert.equal(upstreams.inFlight, 0);
-    assert.equal(upstreams.sessionKey('a', client), null, 'in which era it is served is not known yet');
+    assert.equal(upstreams.sessionKey('a', client), null, 'the era of the server is not known yet');
     const exchange = toolCall(client);
     await upstreams.call('a', exchange.request, exchange);
     assert.equal(upstreams.inFlight, 0);
@@ -143,7 +143,7 @@ const CORES: Readonly<Record<string, () => FakeCore | Gateway>> = {
 };
 
 for (const [name, make] of Object.entries(CORES)) {
-  test(`the core behind the edges: ${name}: its results are in the client's words, and nothing it gets throws`, async () => {
+  test(`the core behind the edges: ${name}: its results have the era of the client, and no message makes it throw`, async () => {
     const core = make();
     const bench = new GatewayBench();
     for (const era of ['stateful', 'stateless'] as const) {
@@ -166,11 +166,11 @@ for (const [name, make] of Object.entries(CORES)) {
 
 interface ClientsBench {
   readonly streams: ClientStreams;
-  /** What the session's client has received, the latest message. */
+  /** The latest message that the client of the session has received. */
   received(sessionId: string): Promise<{ readonly method?: string } | undefined>;
-  /** Opens a session of a caller that may use server `a` only, unless `all`. Gives its id. */
+  /** Opens a session of a caller that may use server `a` only, unless `all`. Returns its id. */
   open(endpoint: 'aggregate' | 'a' | 'b', capabilities: object, all?: boolean): Promise<string>;
-  /** What all clients answer that are asked from now on. */
+  /** Sets the answer of all clients that are asked from now on. */
   answers(result: string): void;
   close(): Promise<void>;
 }

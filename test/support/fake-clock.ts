@@ -6,7 +6,7 @@ interface Task {
   readonly run: () => void;
 }
 
-/** A clock that stands still until told. Tasks run in order of their due time, then of their making. */
+/** A clock that only the test moves. Tasks run in order of their due time, then of their creation. */
 export class FakeClock implements Clock {
   #now: number;
   #order = 0;
@@ -40,7 +40,7 @@ export class FakeClock implements Clock {
     return this.#tasks.length;
   }
 
-  /** Time passes while nothing runs, as while the process stands still: what fell due runs with the next `advance`. */
+  /** Time passes while no task runs, as in a blocked process: tasks that fell due run with the next `advance`. */
   skip(ms: number): void {
     this.#now += ms;
   }

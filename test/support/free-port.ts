@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below those that the system gives out by itself, so that nobody gets it between our look and the server's. */
+/** Below the ports that the system assigns, so that no other process gets it between this check and the server's start. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

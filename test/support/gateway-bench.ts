@@ -25,7 +25,7 @@ import { FakeClock } from './fake-clock.ts';
 import { catalogFor } from './played-upstreams.ts';
 import { type Advertisement, serverCatalog } from './server-catalogs.ts';
 
-/** Where nothing outlives the process. */
+/** Of a gateway that persists nothing. */
 export const NO_RECORDS: TaskRecords = { load: () => [], put: () => {}, delete: () => {} };
 
 /** Of servers whose policy is `off`. */
@@ -37,7 +37,7 @@ export function endpointOf(server: string): Endpoint {
   return { kind: 'server', server, path: `/servers/${server}/mcp` };
 }
 
-/** The gateway's one way to these servers; it seals no input states. */
+/** A dispatch to these servers; it seals no input states. */
 export function dispatchTo(upstreams: Upstreams): Dispatch {
   const unused = (): never => {
     throw new Error('no state is sealed in this test');
@@ -68,7 +68,7 @@ export function client(era: Era, more: Partial<ClientProfile> = {}): ClientProfi
 
 let exchanges = 0;
 
-/** An exchange that remembers what it was told and asked. */
+/** An exchange that records the notifications and requests that it receives. */
 export class BenchExchange implements Exchange {
   readonly id = `x${++exchanges}`;
   readonly request: Message;
@@ -188,7 +188,7 @@ export class FakeUpstreams implements Upstreams {
     this.released.push(sessionId);
   }
 
-  /** The server has been listed: whoever waited gets it. */
+  /** The server has been listed: every waiting caller gets the catalog. */
   listed(server: string, advertisement: Advertisement): void {
     const catalog = serverCatalog(server, advertisement);
     this.known.set(server, catalog);
@@ -239,7 +239,7 @@ export class FakeStreams implements ClientStreams {
 /** No user of a caller can sign in anywhere. */
 export const NO_LOGINS: UserLogins = { takesUser: () => false, page: async () => null, connectedAt: () => null };
 
-/** A gateway between doubles, with a clock that is turned by hand. */
+/** A gateway between test doubles, with a manual clock. */
 export class GatewayBench {
   readonly clock = new FakeClock();
   readonly upstreams = new FakeUpstreams(this.clock);
@@ -298,7 +298,7 @@ export class GatewayBench {
     sessions.push({ sessionId, endpoint: kind, servers: kind === 'server' ? [server] : usable, capabilities });
   }
 
-  /** The server is listed anew, and says what changed. */
+  /** Lists the server anew, and reports the changed kinds. */
   relist(server: string, advertisement: Advertisement, kinds: readonly ListKind[]): void {
     this.upstreams.known.set(server, serverCatalog(server, advertisement));
     this.gateway.catalogChanged(server, '{}', kinds);

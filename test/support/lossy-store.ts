@@ -4,7 +4,7 @@ import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { FakeClock } from './fake-clock.ts';
 import { openedLate } from './opened-late.ts';
 
-/** A store that loses what it has without a word. */
+/** A store that loses records without a notification. */
 export class LossyStore {
   readonly #clock: FakeClock;
   readonly #views: StoreView[] = [];
@@ -22,9 +22,9 @@ export class LossyStore {
     return view;
   }
 
-  /** The record, and that it was deleted. */
+  /** Loses the record, and does not keep a tombstone. */
   async lose(name: string, key: string): Promise<void> {
-    // What runs out of time leaves no mark.
+    // A record that expires leaves no tombstone.
     const bucket = this.present.bucket(name, { ttlMs: 1 });
     for (const view of this.#views) view.hears = false;
     await bucket.delete(key);
@@ -34,7 +34,7 @@ export class LossyStore {
     for (const view of this.#views) view.hears = true;
   }
 
-  /** Everything; its buckets are later makings of their names. */
+  /** Loses everything; the buckets of the same names have a new incarnation. */
   async loseAll(): Promise<void> {
     const anew = new MemorySharedState(this.#clock);
     anew.bucket('other', { ttlMs: 0 });
@@ -45,13 +45,13 @@ export class LossyStore {
 export class StoreView implements SharedState {
   readonly #store: LossyStore;
   readonly #begun: (() => Promise<void>)[] = [];
-  /** False: it is told nothing of what changes. */
+  /** False: its watches receive no changes. */
   hears = true;
   /** Every operation is refused. */
   away = false;
-  /** What is written waits for it; where it fails, it is not written. */
+  /** Writes wait for it; where it rejects, nothing is written. */
   writes: Promise<unknown> = Promise.resolve();
-  /** What is looked for waits for it. */
+  /** `look` waits for it. */
   looks: Promise<unknown> = Promise.resolve();
   looked = 0;
 
@@ -101,7 +101,7 @@ export class StoreView implements SharedState {
     });
   }
 
-  /** Its watches begin anew, as after an outage. */
+  /** Its watches begin again, as after an outage. */
   async tellAgain(): Promise<void> {
     for (const begin of this.#begun) await begin();
   }

@@ -42,7 +42,7 @@ export class NatsServer implements AsyncDisposable {
         await server.run();
         return server;
       } catch (error) {
-        // Somebody else has taken the port meanwhile.
+        // Another process has taken the port meanwhile.
         rmSync(folder, { recursive: true, force: true });
         if (attempt === 4) throw error;
       }
@@ -70,17 +70,17 @@ export class NatsServer implements AsyncDisposable {
     throw new Error(`nats-server did not start: ${said}`);
   }
 
-  /** As somebody who wants it to stop. */
+  /** Stops it as an operator would. */
   stop(): Promise<void> {
     return this.#end('SIGTERM');
   }
 
-  /** As a crash would end it. */
+  /** Ends it as a crash would. */
   kill(): Promise<void> {
     return this.#end('SIGKILL');
   }
 
-  /** While it does not run: all that it kept is gone. */
+  /** Deletes all its data; only while it does not run. */
   forget(): void {
     rmSync(join(this.folder, 'data'), { recursive: true, force: true });
   }

@@ -4,15 +4,15 @@ import { dirname, join, resolve } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 
 const FIXTURES = resolve(import.meta.dirname, '../fixtures/versions');
-/** Where what is unpacked finds the packages of this tree. */
+/** In this folder, unpacked versions find the packages of this tree. */
 const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache/trunkline-versions');
 
-/** The newest commit whose nodes this tree has to get along with. How it is packed: scripts/pack-version.ts. */
+/** The newest commit whose nodes this tree has to work with. How it is packed: scripts/pack-version.ts. */
 export const PREVIOUS = 'e6b49c8d4112';
 
 /**
  * The gateway as it was built from a commit: the path of its program, for `GatewayOptions.program`. `change` edits its
- * files, to make a version that there is not yet.
+ * files, to make a version that does not exist yet.
  */
 export function unpackVersion(commit: string, change: (path: string, text: string) => string = (_, text) => text) {
   const packed = readFileSync(join(FIXTURES, `${commit}.json.br`));
@@ -31,7 +31,7 @@ export function unpackVersion(commit: string, change: (path: string, text: strin
   try {
     renameSync(scratch, folder);
   } catch (error) {
-    // Somebody else was as quick.
+    // Another process has unpacked the same version meanwhile.
     if (!existsSync(folder)) throw error;
     rmSync(scratch, { recursive: true });
   }

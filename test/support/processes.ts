@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Put into a child's environment under this name, a mark is inherited by all its descendants. */
+/** The environment variable of the mark, which all descendants of a marked child inherit. */
 export const MARK = 'TRUNKLINE_TEST_MARK';
 
 /** Living processes (zombies do not count) whose environment carries the mark. Linux only. */
@@ -19,7 +19,7 @@ export function markedProcesses(mark: string): number[] {
     });
 }
 
-/** Waits until so many marked processes are there, and says how many were at the end. */
+/** Waits until this many marked processes are running, and returns how many there were at the end. */
 export async function processCount(mark: string, expected: number, waitMs: number): Promise<number> {
   const until = performance.now() + waitMs;
   for (;;) {
@@ -39,16 +39,16 @@ export async function survivors(mark: string, waitMs: number): Promise<number[]>
   }
 }
 
-/** A process as it can be told from a later one with the same number: its number and the time it was started. */
+/** Distinguishes a process from a later one with the same number: its number and its start time. */
 export type ProcessId = readonly [pid: number, startedAt: string];
 
-/** Null where it is gone, or nobody can tell. Linux only. */
+/** Null where it is gone or cannot be read. Linux only. */
 export function idOf(pid: number): ProcessId | null {
   const fields = statOf(pid);
   return fields === null ? null : [pid, fields[19]!];
 }
 
-/** All processes that this one has begotten, also by others. Linux only; elsewhere none. */
+/** All descendants of this process. Linux only; elsewhere none. */
 export function childrenOf(ancestor: number): ProcessId[] {
   const byParent = new Map<number, ProcessId[]>();
   for (const entry of existsSync('/proc') ? readdirSync('/proc') : []) {
@@ -81,7 +81,7 @@ function lives(pid: number): boolean {
   return state !== undefined && state !== 'Z';
 }
 
-/** Kills them; one that has ended meanwhile is none. */
+/** Kills those that have not ended meanwhile. */
 export function killAll(pids: Iterable<number>): void {
   for (const pid of pids) {
     try {
@@ -92,7 +92,7 @@ export function killAll(pids: Iterable<number>): void {
   }
 }
 
-/** How it was called, for people to read. */
+/** Its command line, for people to read. */
 export function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
@@ -101,7 +101,7 @@ export function commandOf(pid: number): string {
   }
 }
 
-/** What the kernel says of it, from its state on; null where it is gone. */
+/** The fields of its `stat` file from its state on; null where it is gone. */
 function statOf(pid: number): string[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -5,7 +5,7 @@ interface Listed {
   readonly result?: { readonly tools?: readonly { readonly name: string }[]; readonly nextCursor?: string };
 }
 
-/** Stands between a client and the gateway, passes everything on and writes down the lists of tools that the client got. */
+/** A relay between a client and the gateway that forwards everything and records the lists of tools that the client got. */
 export class RecordingRelay {
   readonly url: string;
   /** Names of each whole list of tools, in order. */

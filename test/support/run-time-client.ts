@@ -5,7 +5,7 @@ import type { RunningGateway } from './running-gateway.ts';
 
 type Gateway = Pick<RunningGateway, 'folder' | 'controlUrl'>;
 
-/** Somebody who changes the servers of a running gateway by its control API. */
+/** A client that changes the servers of a running gateway by its control API. */
 export class RunTimeClient {
   readonly #gateway: Gateway;
   /** Whether it sends the exec token of the data folder too. */

@@ -6,8 +6,8 @@ const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 const NODE = process.env['TRUNKLINE_TEST_NODE'] ?? process.execPath;
 
 /**
- * The environment of a gateway that a test starts: where the test gives it no home, what it keeps for its user is in a folder of
- * the test run and not in that of whoever runs the tests.
+ * The environment of a gateway that a test starts: if the test gives it no home, the gateway keeps user state in a folder of
+ * the test run and not in the folder of the user who runs the tests.
  */
 export function environmentOf(env: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const state = process.env['TRUNKLINE_TEST_STATE'];
@@ -22,7 +22,7 @@ export interface CommandRun {
   readonly exited: Promise<number | null>;
 }
 
-/** One `trunkline …` as a person types it, standard input closed unless asked otherwise. */
+/** One `trunkline …` as a person types it, standard input closed unless `input` is set. */
 export function startTrunkline(
   args: readonly string[],
   options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly input?: boolean; readonly uid?: number },
@@ -57,7 +57,7 @@ export async function trunkline(
 export async function said(run: CommandRun, text: string | RegExp, waitMs = 20_000): Promise<void> {
   const end = performance.now() + waitMs;
   while (!(typeof text === 'string' ? run.out.includes(text) : text.test(run.out))) {
-    if (performance.now() > end) throw new Error(`${text} was not said:\n${run.out}\n${run.err}`);
+    if (performance.now() > end) throw new Error(`the command did not write ${text}:\n${run.out}\n${run.err}`);
     await new Promise((done) => setTimeout(done, 20));
   }
 }

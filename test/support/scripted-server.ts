@@ -24,7 +24,7 @@ export interface Seen {
   readonly error?: unknown;
 }
 
-/** What a handler may do instead of answering with a value. */
+/** An error that a handler may return instead of a value. */
 export class Refusal {
   readonly code: number;
   readonly message: string;
@@ -51,7 +51,7 @@ export class ScriptedServer {
   /** Makes the next openings fail. */
   openFails: GatewayError | null = null;
   kind: Transport['kind'] = 'stdio';
-  /** Whether connections to its address come about. */
+  /** Whether TCP connections to its address succeed. */
   isThere = false;
 
   constructor(handlers: Record<string, Handler>) {
@@ -67,7 +67,7 @@ export class ScriptedServer {
     return this.links.at(-1)!;
   }
 
-  /** Behind a URL: that somebody is there is seen when a connection is opened. */
+  /** With `isThere`, records a TCP connection, as for a server behind a URL. */
   open(kind: Transport['kind'] = this.kind, phases: PhaseTimes | null = null): ScriptedTransport {
     if (this.isThere) phases?.add('tcp', 1);
     const link = new ScriptedTransport(this, kind, this.links.length + 1);
@@ -83,13 +83,13 @@ export class ScriptedTransport implements Transport {
   readonly number: number;
   state: 'new' | 'open' | 'ended' | 'closed' = 'new';
   closedWith: CloseReason | null = null;
-  /** All that it was asked to end for. */
+  /** The reason of every close. */
   readonly closings: CloseReason[] = [];
   facts: NegotiatedFacts | null = null;
-  /** Whether it listens to the server's own stream, and where it was told to begin. */
+  /** Whether it listens to the server's own stream, and from which event. */
   listening = false;
   readonly listened: { readonly after: string | null; readonly gap: boolean }[] = [];
-  /** The last event heard on that. */
+  /** The last event of that stream. */
   lastEventId: string | null = null;
   readonly seen: Seen[] = [];
   readonly lines: string[] = [];
@@ -159,7 +159,7 @@ export class ScriptedTransport implements Transport {
     this.state = 'closed';
   }
 
-  // What tests make happen.
+  // Events that tests cause.
 
   /** Delivers a message of the server's, on the stream of the request with that id or the common channel. */
   deliver(message: unknown, stream = 0): void {

@@ -18,7 +18,7 @@ export const resource = (uri = 'counter://value'): SharedSubscription => ({
   exposed: `counter+${uri}`,
 });
 
-/** The store as one node sees it: what it hears can be held up, what it removes is counted, and its changes may get no answer. */
+/** The store as one node sees it: it can hold up events and leave a change without an answer, and counts removals. */
 export class SlowHearing implements SharedState {
   removals = 0;
   /** The next change of a record gets no answer; it is stored all the same. */
@@ -77,7 +77,7 @@ export class SlowHearing implements SharedState {
   }
 }
 
-/** Nodes that share what is subscribed to, each with a client that listens there or not. */
+/** Nodes that share subscriptions, each with a client that listens there or not. */
 export class SubscriptionsBench {
   readonly clock = new FakeClock();
   readonly state = new MemorySharedState(this.clock);
@@ -121,7 +121,7 @@ export class SubscriptionsBench {
     }
   }
 
-  /** What was told since. */
+  /** What was reported since the last call. */
   take(): string[] {
     return this.reported.splice(0);
   }

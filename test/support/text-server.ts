@@ -3,9 +3,9 @@ import { type InProcessOptions, type InProcessServer, inProcessBytes, type Memor
 export interface TextCall {
   /** Own name of the tool. */
   readonly tool: string;
-  /** The arguments as they stand on the wire. */
+  /** The arguments as they are on the wire. */
   readonly args: string;
-  /** `_meta.progressToken` as it stands on the wire; null without one. */
+  /** `_meta.progressToken` as it is on the wire; null without one. */
   readonly token: string | null;
   readonly link: MemoryLink;
 }
@@ -30,7 +30,7 @@ export function textResult(text: string): string {
   return `{"content":[{"type":"text","text":${JSON.stringify(text)}}]}`;
 }
 
-/** A server of 2025-11-25 in this process that never parses what it passes on: texts in, texts out. */
+/** A server of 2025-11-25 in this process that never parses the messages that it forwards: texts in, texts out. */
 export function textServer(options: TextServerOptions): InProcessServer {
   return inProcessBytes((link) => {
     const receive = (message: Buffer): void => {

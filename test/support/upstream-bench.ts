@@ -72,7 +72,7 @@ export function clientOf(
   };
 }
 
-/** An exchange that records. `answers` is how the client answers what it is asked, by method. */
+/** An exchange that records. `answer` is how the client answers input requests. */
 export class TestExchange implements Exchange {
   readonly id = 'x';
   readonly request: Message;
@@ -83,7 +83,7 @@ export class TestExchange implements Exchange {
   onCancel: ((reason: string) => void) | null = null;
   readonly emitted: Message[] = [];
   readonly asked: Message[] = [];
-  /** Of each question, whether it is only likely this call's. */
+  /** For each input request, whether it is only likely to belong to this call. */
   readonly likely: boolean[] = [];
   answer: (request: Message) => Promise<Message> = () =>
     Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
@@ -126,7 +126,7 @@ class RecordedEvents implements UpstreamEvents {
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[]; key: string | null }[] = [];
   readonly relistings: string[] = [];
   readonly lost: string[] = [];
-  /** Why, of each of these. */
+  /** The cause of each loss in `lost`. */
   readonly causes: StateLoss[] = [];
   readonly connections: string[] = [];
   readonly outdatedBy: (string | null)[] = [];
@@ -171,11 +171,11 @@ class RecordedEvents implements UpstreamEvents {
 
 const SEALING = sealingOf([Buffer.alloc(32, 7)], (key) => new Sealer(key));
 
-/** What outlives a gateway's process: its state file, here in memory. */
+/** The state file, which outlives a gateway's process; here in memory. */
 export class Remembered {
   readonly file = new StateFile({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
 
-  /** What a process that starts now reads from it, and writes to it. */
+  /** The stores of a process that starts now with this file. */
   opened() {
     this.file.flush();
     return {
@@ -194,7 +194,7 @@ export interface BenchOptions {
   readonly clientGone?: UpstreamSetDeps['clientGone'];
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
   readonly reachable?: LaunchSurroundings['reachable'];
-  /** Those of a cluster, whose clock this is then as well. */
+  /** The sessions of a cluster; `clock` is then the clock of the cluster as well. */
   readonly sharedUpstreamSessions?: UpstreamSetDeps['sharedUpstreamSessions'];
   readonly clock?: FakeClock;
   readonly random?: UpstreamSetDeps['random'];
@@ -202,7 +202,7 @@ export interface BenchOptions {
   readonly listener?: NonNullable<UpstreamSetDeps['listener']>;
 }
 
-/** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
+/** An `UpstreamSet` over scripted servers, with a clock that the test advances and a record of all events. */
 export class UpstreamBench {
   readonly clock: FakeClock;
   readonly events = new RecordedEvents();
@@ -259,7 +259,7 @@ export class UpstreamBench {
     return this.set.call(server, exchange.request, exchange);
   }
 
-  /** What a call comes to that waits for room in vain. */
+  /** The outcome of a call that waits in vain for a free place. */
   async whenLate(outcome: Promise<Outcome>): Promise<Outcome> {
     await settled();
     await this.clock.advance(2_000);

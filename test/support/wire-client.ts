@@ -11,7 +11,7 @@ export interface WireClientOptions {
 /** Methods whose requests name something in `Mcp-Name`. */
 const NAMED = ['tools/call', 'prompts/get', 'resources/read', 'tasks/get', 'tasks/update', 'tasks/cancel'];
 
-/** What a request came to: the message with its id, what came on its stream before, and the HTTP status. */
+/** The outcome of a request: the message with its id, the messages before it on its stream, and the HTTP status. */
 export interface WireAnswer {
   readonly status: number;
   readonly message: Json;
@@ -19,15 +19,15 @@ export interface WireAnswer {
 }
 
 /**
- * A client of one era by hand, for tests of a running gateway: `request` sends what it is told and hands back what
- * came, `answer` is asked what to say to requests of the server's.
+ * A minimal client of one era, for tests of a running gateway: `request` sends a request as given and returns the
+ * outcome; `answer` provides the results for requests of the server's.
  */
 export class WireClient {
-  /** Of any node of a cluster: the session stays. */
+  /** Can be changed to any node of a cluster: the session stays. */
   url: string;
   readonly era: 'stateful' | 'stateless';
   sessionId: string | null = null;
-  /** Says the `result` of a server's own request. */
+  /** Returns the `result` for a server's own request. */
   answer: (request: Json) => object = () => ({});
   readonly asked: Json[] = [];
   readonly #options: WireClientOptions;
@@ -61,7 +61,7 @@ export class WireClient {
     return answer.message.result;
   }
 
-  /** The result of the request; throws what was answered instead. */
+  /** The result of the request; throws an error with any other answer. */
   async result(method: string, params: object = {}): Promise<Json> {
     const { message } = await this.request(method, params);
     if (message?.result === undefined) throw new Error(`${method}: ${JSON.stringify(message)}`);

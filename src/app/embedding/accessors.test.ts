@@ -22,14 +22,14 @@ test('S3.15 definition, kind, client and readiness of a configured server', asyn
     { ...config, env: { TOKEN: '[redacted]' }, timeoutMs: 60_000 },
   );
   await gateway.setTimeout('down', 5);
-  assert.equal(gateway.server('down')!.compat.timeout, 5, 'always the present one');
+  assert.equal(gateway.server('down')!.compat.timeout, 5, 'server() returns the present value');
   assert.equal((await gateway.client('up')!.callTool('x')).content[0]?.text, 'y');
   assert.deepEqual([gateway.client('up')!.isInitialized, gateway.client('down')!.isInitialized], [true, false]);
   assert.deepEqual([gateway.server('none'), gateway.client('none')], [null, null]);
 });
 
 test('S2.32 all servers are listed again at the same time, and each has its own result', async () => {
-  // Whoever is asked answers when the other one has been asked too: one after the other would take for ever.
+  // Each server answers only when the other one has been asked too: asking one after the other would never end.
   const asked = { one: Promise.withResolvers<void>(), two: Promise.withResolvers<void>() };
   let meeting = false;
   const paired = (own: 'one' | 'two', other: 'one' | 'two') =>
@@ -90,7 +90,7 @@ test('S2.33 S2.35 a client that a program adds to the router is listed to the cl
     ['skill', '{"n":1}'],
     ['skill', '{"n":1.0}'],
   ]);
-  // A real client over HTTP sees it as well, and what the adapter refuses reaches it as it is.
+  // A real client over HTTP can call its tool as well.
   const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
   const client = await WireClient.open(mcpUrl);
   assert.equal(await client.callText('a2a__skill', {}), 'done');

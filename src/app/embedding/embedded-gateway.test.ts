@@ -50,7 +50,7 @@ test('S2.17 tools keep their server’s description, under exposed names', async
   assert.match(tools[0]!.raw, /"x-own":1\.0/);
 });
 
-test('S2.25 S2.13 the gateway names itself, and takes another log sink but not none', async () => {
+test('S2.25 S2.13 serverInfo has name and version; setLogger replaces the log sink, and ignores null', async () => {
   const first: string[] = [];
   const second: string[] = [];
   await using gateway = await opened({ servers: {}, logger: ({ event }) => first.push(event) });
@@ -206,7 +206,7 @@ test('S2.30 handleToolsList and its variant for agents give pages of the aggrega
   assert.equal((await gateway.handleToolsListForAgent('few')).tools.length, 2);
 });
 
-test('S2.1 check:E1 a call of a program obeys the rules of a client, and nothing ambiguous runs', async () => {
+test('S2.1 check:E1 handleToolsCall refuses ambiguous or invalid params, and no call reaches the server', async () => {
   const calledWith: string[] = [];
   const call = ({ args }: TextCall) => {
     calledWith.push(args);
@@ -358,7 +358,7 @@ test('events report a server that restarts and tools that change', async () => {
   assert.ok(states.includes('stopped') && states.includes('starting'), states.join());
 });
 
-test('one gateway listens on request, with agents by key, and close ends all of it', async () => {
+test('a gateway listens on request and admits agents by key; after close it refuses all use', async () => {
   const gateway = await opened({ servers: { a: echo() }, config: { firstListWaitMs: 1000 } });
   assert.equal(gateway.listening, null);
   const key = 'a-key-of-sixteen-characters';

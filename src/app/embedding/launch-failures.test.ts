@@ -71,7 +71,7 @@ test('S1.19 an unset variable that a container needs is named; a good start ends
   }
 });
 
-test('S1.19 in a container, localhost is blamed only where nothing answered', async () => {
+test('S1.19 in a container, localhost is named as the likely cause only if no server answers', async () => {
   const env = { PATH: process.env['PATH'], KUBERNETES_SERVICE_HOST: '10.0.0.1' };
   await using gateway = await createGateway({ env });
   const http = createServer((request, response) => {

@@ -15,7 +15,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (id !== undefined) process.stdout.write(refusal(id));
 });`;
 
-/** Resolves with the first value that the look gives after something was told of a server. */
+/** Resolves with the first value that `look` returns, called now and at each event of a server. */
 function reported<T>(gateway: Gateway, look: () => T | null): Promise<T> {
   return new Promise((done) => {
     const tell = (): void => {
@@ -47,7 +47,7 @@ test('S4.11 check:F5 a dead process is degraded and its tools are gone at once; 
   });
   process.kill(pid, 'SIGKILL');
   assert.deepEqual((await degraded).tools, []);
-  assert.equal((await gateway.tools()).length, 1, 'clients go on seeing them (060)');
+  assert.equal((await gateway.tools()).length, 1, 'clients continue to see them (060)');
   const again = await reported(gateway, () => {
     const proxy = serverProxy(gateway, 'a')!;
     return proxy.state === 'connected' && changes.length >= 2 ? proxy : null;
@@ -55,6 +55,6 @@ test('S4.11 check:F5 a dead process is degraded and its tools are gone at once; 
   assert.deepEqual(again.tools, before.tools);
   assert.notEqual(gateway.server('a')!.connections[0]!.pid, pid);
   assert.equal(gateway.server('a')!.restarts, 1);
-  assert.equal(changes[0]!.tools, 0, 'told when they are gone');
-  assert.deepEqual(changes.at(-1), { state: 'connected', tools: before.tools.length }, 'and when they are back');
+  assert.equal(changes[0]!.tools, 0, 'toolsChanged reports that they are gone');
+  assert.deepEqual(changes.at(-1), { state: 'connected', tools: before.tools.length }, 'and that they are back');
 });

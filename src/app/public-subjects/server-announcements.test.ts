@@ -18,7 +18,7 @@ class Stage {
   readonly events: ServerAnnouncements;
   #listener: (change: WireChange) => void = () => {};
 
-  /** `more`: of the definitions, by name. */
+  /** `more`: further members of the definitions, by server name. */
   constructor(
     own: string[],
     everywhere: string[],
@@ -69,7 +69,7 @@ class Stage {
     this.#listener({ type: 'connected', resync: true });
   }
 
-  /** What was told until a second from now. */
+  /** Returns the announcements since the last call, up to a second from now. */
   async second(): Promise<string[]> {
     await this.clock.advance(1_000);
     return this.announced.splice(0);
@@ -82,7 +82,7 @@ test('S0.4 a server that this node drops and another has is not reported as dele
   stage.own = [];
   stage.serve('web', 'other');
   assert.deepEqual(await stage.second(), []);
-  // Also what this node never had: whoever had it last may have started anew without it.
+  // Also a server that this node never had: the node that had it last may have restarted without it.
   stage.serve();
   await stage.clock.advance(999);
   assert.deepEqual(stage.announced, []);
@@ -125,7 +125,7 @@ test('S0.3 S0.4 events that could not be published are announced when NATS is ba
   assert.deepEqual(await stage.second(), []);
   stage.reconnect();
   assert.deepEqual(await stage.second(), ['deleted theirs', 'created mine']);
-  // It may be known again by then.
+  // The server may be served again by then.
   stage.connected = false;
   stage.serve();
   assert.deepEqual(await stage.second(), []);
@@ -144,7 +144,7 @@ test('S0.3 S0.4 check:A14 neither a server of one session nor a misconfigured on
   assert.deepEqual(await stage.second(), []);
 });
 
-test('S0.4 a node that ends announces what is due, and nothing of its own end', async () => {
+test('S0.4 a node that closes announces pending removals at once, and none afterwards', async () => {
   const stage = new Stage(['mine'], ['mine', 'gone']);
   stage.serve('mine');
   stage.events.close();

@@ -7,7 +7,7 @@ import { createdEvent } from './server-announcements.ts';
 
 const ENV = { KEY: 'k3y', PIN: '4711', LONG: 'a-long-secret', PLAIN: 'value of no secret', HOME: '/home/me' };
 
-/** What is told of a server that stands so in a file. */
+/** The event that reports a server with this definition in a file. */
 async function reported(definition: object): Promise<Record<string, unknown>> {
   const text = JSON.stringify({ mcpServers: { one: definition } });
   const loaded = await loadConfig({ inline: [{ label: '<test>', text }], env: ENV, cwd: '/' });

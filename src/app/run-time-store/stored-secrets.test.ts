@@ -34,7 +34,7 @@ function folderOf(t: TestContext) {
   return { open, keyLines, lines, file: (name: string) => join(folder, name) };
 }
 
-/** Ends as a crash does: after so many changes the process does no more. */
+/** Simulates a crash: after this many changes, each further change throws. */
 function crashingAfter(changes: number) {
   let left = changes;
   return (store: RunTimeStore): RunTimeStore =>
@@ -69,14 +69,14 @@ for (const changes of [0, 1, 5, 8, 11]) {
     assert.equal(keyLines().length, 1);
     assert.notEqual(keyLines()[0], before);
     assert.equal(await opened(), 12);
-    // Of a process that has had the folder open all the time.
+    // A process that has had the folder open all the time can read and write them too.
     assert.deepEqual((await first.of('secrets').get('b'))?.value, { of: 'secrets b' });
     await first.of('secrets').put('b', { of: 'later' });
     assert.deepEqual((await open().of('secrets').get('b'))?.value, { of: 'later' });
   });
 }
 
-test('check:I7 fault:F21 a record whose token is being exchanged is sealed anew when that has ended; two changes at once lose nothing', async (t) => {
+test('check:I7 fault:F21 a record whose token is being exchanged is sealed anew after the exchange; two changes at once lose nothing', async (t) => {
   const { open, keyLines } = folderOf(t);
   const { of, keys } = open();
   const exchangeUntil = systemClock.wall() + 60_000;
@@ -86,21 +86,21 @@ test('check:I7 fault:F21 a record whose token is being exchanged is sealed anew 
     assert.ok(looked < 1_000);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  // What it got goes over its claim, by a process that may not know the new key yet.
+  // A process that may not know the new key yet writes the exchanged tokens over the claim.
   assert.notEqual(await open().of('credentials').put('web', { tokens: 'new', exchangeUntil: null }, claimed), null);
   assert.deepEqual(await rotated, [0, 1]);
   assert.equal(keyLines().length, 1);
   assert.deepEqual((await open().of('credentials').get('web'))?.value, { tokens: 'new', exchangeUntil: null });
 });
 
-test('check:I7 records that no key opens are told apart from none, and can be written again', async (t) => {
+test('check:I7 records that no key opens are distinguished from missing ones, and can be written again', async (t) => {
   const { open, file } = folderOf(t);
   await open().of('secrets').put('a', { value: '1' });
   writeFileSync(file('credentials.key'), `${systemRandom.hex(32)}\n`);
   const secrets = open().of('secrets');
   assert.deepEqual([await secrets.all(), secrets.unreadable], [[], ['a']]);
   assert.notEqual(await secrets.put('a', { value: '2' }, null), null);
-  assert.equal(await secrets.put('a', { value: '3' }, null), null, 'what can be opened is there');
+  assert.equal(await secrets.put('a', { value: '3' }, null), null, 'a readable record exists already');
   assert.equal((await secrets.all()).length, 1);
   assert.deepEqual(secrets.unreadable, []);
 });

@@ -60,7 +60,7 @@ test('a request whose rest does not come within 5 s is forgotten, does not begin
   assert.deepEqual(begun, ['first']);
 });
 
-test('a request of which a part comes within every 5 s begins when it is whole', async () => {
+test('a request whose parts each come within 5 s begins when it is complete', async () => {
   const begun: string[] = [];
   const { clock, gone, request, rest } = servingNode(({ payload }) => {
     begun.push(String(payload));
@@ -94,7 +94,7 @@ test('an answer is kept for 30 s for a caller that does not acknowledge it, and 
   assert.equal(served.length, 2);
 });
 
-test('the end of a call is told once: its answer is acknowledged, or its caller is lost and may not have it', async () => {
+test('onEnd is called once for each call, with callerLost if the caller is lost before an acknowledgement', async () => {
   const served: BusServing[] = [];
   const told: string[] = [];
   const { clock, calls, request } = servingNode((call) => {

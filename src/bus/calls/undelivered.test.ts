@@ -32,7 +32,7 @@ class Bench {
   }
 }
 
-/** What came by a wire, and by which subject what came that was wanted there, so that anything can be said by it. */
+/** A wire that records the reply subjects of its messages; `say` delivers a no-responders message to its subscribers. */
 function overheard(wire: CuttableWire): { readonly wire: Wire; say(subject: string): void; replies: string[] } {
   const subscribed: { readonly pattern: string; readonly deliver: (message: WireMessage) => void }[] = [];
   const replies: string[] = [];
@@ -75,7 +75,7 @@ test('fault:F28 a call that has not left when the connection is lost is NOT_SENT
   const [long, waiting] = [a.call(subject, Buffer.alloc(200_000), { to: b.peer, deadlineMs: 60_000 }).outcome, call()];
   wire.cut();
   assert.equal(wordOf(await waiting), 'NOT_SENT');
-  // One that is too long for a bundle left at once.
+  // A call that is too long for a bundle was sent at once.
   assert.equal(wordOf(await long), 'UNKNOWN');
   wire.restore();
   assert.equal(wordOf(await call()), 'RESULT');
@@ -118,7 +118,7 @@ test('check:H3 only the messaging system can report that no node serves a call',
   await settled();
   const running = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 });
   await settled();
-  // As any client can that may publish where nodes do.
+  // Any client that may publish on the subjects of nodes can send this.
   say(`trunkline.call.${a.peer}`);
   assert.equal(a.status.refused, 1);
   ended.resolve();
@@ -129,7 +129,7 @@ test('check:H3 only the messaging system can report that no node serves a call',
   await bench.close();
 });
 
-test('a call whose node stands still is heard of before it is given up', async () => {
+test('a stalled node reads arrived messages before it ends its calls', async () => {
   const bench = new Bench();
   const [a, b] = [bench.bus(), bench.bus()];
   const answer = Promise.withResolvers<void>();
@@ -139,7 +139,7 @@ test('a call whose node stands still is heard of before it is given up', async (
   });
   await settled();
   const call = a.call('trunkline.slow', Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 });
-  // The process stands still: then its timer runs before anything that came meanwhile.
+  // The process is stalled: its timer then runs before it reads messages that arrived meanwhile.
   bench.clock.skip(10_000);
   await bench.clock.advance(2_000);
   answer.resolve();
@@ -147,7 +147,7 @@ test('a call whose node stands still is heard of before it is given up', async (
   await bench.close();
 });
 
-test('a call whose node stood still for longer than its server may be quiet gets the answer that has arrived', async () => {
+test('a call whose node was stalled for longer than its idle timeout gets the answer that has arrived', async () => {
   const bench = new Bench();
   const [a, b] = [bench.bus(), bench.bus()];
   const answer = Promise.withResolvers<void>();

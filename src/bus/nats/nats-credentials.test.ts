@@ -17,7 +17,7 @@ type KeyPair = ReturnType<typeof nkeys.createUser>;
 type Shown = Pick<NatsOptions, 'credentials'> & Partial<Pick<NatsOptions, 'tls'>>;
 const NOTHING: Shown = { credentials: null };
 
-/** Whether a node that shows this is let in, and what it is told otherwise. */
+/** Returns `in` if the server admits a node with these credentials, or else the error that the node reports. */
 async function reported(
   server: NatsServer,
   { credentials, tls = null }: Shown,
@@ -96,7 +96,7 @@ const mine = authority.issue({ name: 'node' });
 const files = { 'ca.pem': authority.cert, 'cert.pem': certified.cert, 'key.pem': certified.key };
 const tlsConfig =
   'tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem", ca_file: "FOLDER/ca.pem", verify: true }';
-onEach('TLS both ways: neither accepts a stranger', { config: tlsConfig, files }, async (server) => {
+onEach('mutual TLS: neither side accepts an untrusted peer', { config: tlsConfig, files }, async (server) => {
   const file = (name: string, text: string): string => {
     writeFileSync(join(server.folder, name), text);
     return join(server.folder, name);
@@ -125,17 +125,17 @@ onEach('a certificate of another host is refused', { config: oneWay, files: else
 
 const local = authority.issue({ name: 'local', hosts: ['localhost'] });
 const localFiles = { 'ca.pem': authority.cert, 'cert.pem': local.cert, 'key.pem': local.key };
-onEach('a certificate for localhost is none for an address', { config: oneWay, files: localFiles }, async (server) => {
+onEach('a localhost certificate is refused for an address', { config: oneWay, files: localFiles }, async (server) => {
   const tls = { caFile: join(server.folder, 'ca.pem'), certFile: null, keyFile: null };
   assert.equal(await reported(server, { credentials: null, tls }, 'tls', 'localhost'), 'in');
   assert.match(await reported(server, { credentials: null, tls }, 'tls'), /does not match/);
 });
 
-onEach('a node that requires TLS is never served without it', {}, async (server) => {
+onEach('a node that requires TLS does not connect without it', {}, async (server) => {
   assert.notEqual(await reported(server, NOTHING, 'tls'), 'in');
 });
 
-/** A JWT as NATS has them: signed with an nkey. */
+/** A NATS JWT, signed with an nkey. */
 function jwt(by: KeyPair, subject: KeyPair, nats: object): string {
   const claims = {
     jti: Math.random().toString(36),

@@ -126,7 +126,7 @@ function contractOn(name: string, program: string): void {
         assert.ok(revision !== null);
         assert.notEqual(bucket.incarnation, before);
         assert.equal(await bucket.get('kept'), null);
-        // A bucket that was open before, and has not noticed, learns it when it asks.
+        // A bucket object that was opened before the deletion detects it with its next request.
         const other = await node(own);
         try {
           const opened = other.state.bucket('leases', { ttlMs: 60_000 });
@@ -189,7 +189,7 @@ test('a record above the max_payload of NATS is refused as too large, and one ju
   }
 });
 
-test('a request to a server without JetStream fails with what it lacks', async () => {
+test('a request to a server without JetStream fails, and the error says so', async () => {
   const server = await NatsServer.start({ jetStream: false });
   const { wire, state } = await node(server);
   try {
@@ -205,7 +205,7 @@ test('a request to a server without JetStream fails with what it lacks', async (
   }
 });
 
-/** What `user` may. */
+/** Restrictions of `user`, with the error of each. */
 const lacking: Record<string, { readonly config: string; readonly lack: RegExp }> = {
   'an account without JetStream': {
     config: `accounts {
@@ -218,22 +218,22 @@ const lacking: Record<string, { readonly config: string; readonly lack: RegExp }
     config: 'authorization { users: [{ user: user, password: word, permissions: { publish: ["trunkline.>"] } }] }',
     lack: /may not publish to \$JS\.API\.STREAM\.INFO\.KV_leases: docs\/cluster\.md says/,
   },
-  'a user who may hear no answers': {
+  'a user who may not subscribe to its inbox': {
     config: 'authorization { users: [{ user: user, password: word, permissions: { subscribe: ["mcp.>"] } }] }',
     lack: /may not subscribe to trunkline\.inbox\./,
   },
 };
 
 for (const [name, { config, lack }] of Object.entries(lacking)) {
-  test(`S0.21 ${name}: a request fails at once, with what is missing and the remedy`, async () => {
+  test(`S0.21 ${name}: a request fails at once, and the error names the cause`, async () => {
     const server = await NatsServer.start({ config });
     const { wire, state } = await node(server, { kind: 'user', user: 'user', password: new Secret('word') });
     try {
       assert.equal(wire.status.state, 'connected');
       const asked = performance.now();
       await assert.rejects(state.bucket('leases', { ttlMs: 0 }).get('a'), { outcome: 'NOT_SENT', message: lack });
-      assert.ok(performance.now() - asked < 1_500, 'nobody waits for an answer that cannot come');
-      // Whoever may do all but ask what the account may is kept from nothing.
+      assert.ok(performance.now() - asked < 1_500, 'the request does not wait for an answer');
+      // For a user who may not query the account, a problem of JetStream is unknown: the result is null.
       const reported = await state.jetStreamProblem();
       if (name.includes('streams')) assert.equal(reported, null);
       else assert.match(reported!, lack);
@@ -261,7 +261,7 @@ test('S0.21 a server without JetStream whose cluster has it is enough for a node
   }
 });
 
-/** What a watch of the newest lists. */
+/** Counts the records and marks that a watch of the `newest` entries lists. */
 async function listed(bucket: Bucket, newest: number) {
   const counts = { puts: 0, marks: 0 };
   const ready = Promise.withResolvers<boolean>();
@@ -272,7 +272,7 @@ async function listed(bucket: Bucket, newest: number) {
   return { ...counts, whole };
 }
 
-/** `aheadMs`: of its wall clock. */
+/** `aheadMs` is the offset of its wall clock. */
 async function node(
   server: NatsServer,
   credentials: NatsOptions['credentials'] = null,

@@ -10,7 +10,7 @@ import { SignedBus } from '../signed-bus.ts';
 import { KeyRing } from '../trust/key-ring.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-/** As docs/cluster.md has it: nobody may say in the server's place that nobody listens. */
+/** As in docs/cluster.md: no client may publish the status "no responders" in place of NATS. */
 const CONFIG =
   'authorization { users: [{ user: node, password: secret, permissions: { publish: { deny: ["trunkline.unheard.>"] } } }] }';
 
@@ -26,12 +26,12 @@ test('check:H3 only NATS can report that a call has no receiver where no client 
   const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
   const bus = new SignedBus({ wire, clock: systemClock, keys, random: systemRandom, logger: Logger.silent() });
   try {
-    // The server itself.
+    // NATS itself publishes the status.
     const to = '0123456789abcdef';
     const { outcome } = bus.call('trunkline.nobody', Buffer.from('x'), { to, deadlineMs: 10_000 });
     const nowhere = await outcome;
     assert.equal(nowhere.kind === 'failure' && nowhere.error.outcome, 'NOT_SENT');
-    // Somebody with the node's own credentials.
+    // A client with the node's credentials tries to publish it.
     const refusal = await said(server.port, `trunkline.unheard.${bus.peer}.b.1`);
     assert.match(refusal, /Permissions Violation for Publish/);
   } finally {
@@ -39,7 +39,7 @@ test('check:H3 only NATS can report that a call has no receiver where no client 
   }
 });
 
-/** Publishes a status as NATS would; what the server says to that. */
+/** Publishes a status as NATS would; returns what the server answers. */
 function said(port: number, subject: string): Promise<string> {
   const status = 'NATS/1.0 503\r\n\r\n';
   const connection = createConnection(port, '127.0.0.1');

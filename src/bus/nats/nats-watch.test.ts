@@ -10,8 +10,8 @@ import { type NatsBucket, NatsSharedState, NatsWatch } from './nats-shared-state
 import { loadNats, NatsWire } from './nats-wire.ts';
 
 /**
- * A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. The last test
- * compares it with a server.
+ * A simulated bucket, as JetStream shows it to a watch: `pending` records are still to be delivered, `reported` has the
+ * delivered ones. The last test compares it with a server.
  */
 class Played {
   readonly clock = new FakeClock();
@@ -19,7 +19,7 @@ class Played {
   readonly state = { name: 'c_1', num_pending: 0, delivered: { consumer_seq: 0 } };
   readonly watch: NatsWatch;
   fails = false;
-  /** The next consumers are there when these promises resolve. */
+  /** The next consumers are created when these promises resolve. */
   readonly waits: Promise<void>[] = [];
   made = 0;
   deleted = 0;
@@ -76,7 +76,7 @@ class Played {
     });
   }
 
-  /** The server sends a record, which `arrives`, and has `pending` more at that moment. */
+  /** The server sends a record and has `pending` more at that moment; `arrives` delivers the record. */
   send(key: string, pending: number): { readonly info: object; arrives: () => void } {
     const { delivered, name } = this.state;
     delivered.consumer_seq++;
@@ -93,8 +93,8 @@ test('a watch is ready if the last records expired after the others were listed'
   played.send('a', 2).arrives();
   const late = played.send('b', 1);
   await played.clock.advance(2_000);
-  assert.deepEqual(played.reported, ['a'], 'two are to come');
-  // The third ran out of time; the second is on its way.
+  assert.deepEqual(played.reported, ['a'], 'two records are still to come');
+  // The third record expired; the second is on its way.
   played.state.num_pending = 0;
   await played.clock.advance(2_000);
   assert.deepEqual(played.reported, ['a']);
@@ -142,7 +142,7 @@ test('a watch that begins again before it has begun leaves no consumer behind', 
   assert.equal(played.deleted, 3);
 });
 
-test('a beginning that fails after a later one succeeded does not end the watch that works', async () => {
+test('a start that fails after a later start succeeded does not end the watch that works', async () => {
   const played = new Played(0);
   await played.watch.start();
   const first = Promise.withResolvers<void>();
@@ -216,7 +216,7 @@ test('a watch of a store is ready when all records from before its beginning hav
     await bucket.create('a', Buffer.from('1'));
     await bucket.create('b', Buffer.from('1'));
     const { manager, client, connection } = await state.context();
-    // Both run out of time once the watch knows that there are two, and before either is told.
+    // Both expire after the watch knows that there are two, and before either is delivered.
     const getPushConsumer = async (stream: string, wanted: object) => {
       const consumer = await client.consumers.getPushConsumer(stream, wanted);
       await manager.streams.purge(stream);
@@ -271,7 +271,7 @@ test('the simulated bucket behaves like one of a server', { timeout: 60_000 }, a
       return { name, num_pending, delivered: { consumer_seq: delivered.consumer_seq } };
     };
     const real: unknown[] = [await seen()];
-    // One runs out of time before anything is sent.
+    // One record expires before any is sent.
     await manager.streams.deleteMessage(bucket.stream, 4, false);
     real.push(await seen());
     const messages = await consumer.consume({

@@ -10,7 +10,7 @@ import { loadNats, NatsWire } from './nats-wire.ts';
 
 const MADE = '2026-11-23T13:54:52.011922064Z';
 
-/** A server that another node has just told to make the stream: for so many times asked it does not know when that was. */
+/** A server on which another node is creating the stream: its first `times` answers lack the time of creation. */
 function beingMade(times: number) {
   const clock = new FakeClock();
   let asked = 0;
@@ -38,7 +38,7 @@ test('check:H4 a store that another node is creating does not count as a new inc
   }
 });
 
-test('a server that never reports when a store was made is asked for a while, and then nothing has begun', async () => {
+test('a node stops asking a server that never reports when a store was created, and fails with NOT_SENT', async () => {
   const { clock, made } = beingMade(Number.POSITIVE_INFINITY);
   const refused = assert.rejects(made, { outcome: 'NOT_SENT' });
   await pass(clock, 2_000);

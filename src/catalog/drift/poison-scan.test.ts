@@ -112,7 +112,7 @@ test('check:G4 names of other servers are found; common words that are also name
   );
 });
 
-test('check:G4 look-alike letters, blobs and texts that are too large', () => {
+test('check:G4 look-alike letters, blobs and texts that are too large are found', () => {
   assert.ok(kinds('p\u0430ypal').includes('lookalike'));
   assert.ok(kinds(`run ${'QUJD'.repeat(60)}`).includes('encoded'));
   assert.ok(
@@ -144,14 +144,14 @@ test('check:G4 the work is linear in any text', () => {
   assert.ok(scan({ a: Array.from({ length: 3_000 }, () => 'do not tell the user') }).length <= 20);
 });
 
-test('check:G4 names of a server that is listed anew replace those before, and those of one that is gone are no names', () => {
+test('check:G4 a new listing of a server replaces its names, and the names of a removed server are forgotten', () => {
   const all = new NamesOfServers();
   const others = new OtherNames(all, 'math', ['add']);
   all.set('chat', ['send_message']);
   all.set('mail', ['send_message', 'read_mail']);
   assert.deepEqual([others.ownerOf('Send_Message'), others.ownerOf('read_mail')], ['chat', 'mail']);
   all.set('chat', ['send_message']);
-  assert.equal(others.ownerOf('send_message'), 'chat', 'the same finding');
+  assert.equal(others.ownerOf('send_message'), 'chat', 'the same list changes nothing');
   all.set('chat', ['list_chats']);
   assert.deepEqual([others.ownerOf('send_message'), others.ownerOf('list_chats')], ['mail', 'chat']);
   all.delete('mail');

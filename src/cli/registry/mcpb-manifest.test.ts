@@ -21,7 +21,7 @@ function defined(one: BundleManifest, values: Readonly<Record<string, readonly s
   return bundleDefinition(one, { folder: FOLDER, cwd: '/home/me', given, has: (name) => FILES.includes(name) });
 }
 
-test('what stands for folders and values is put in, and the rest stays text', async () => {
+test('placeholders of folders and values are replaced; all other text stays literal', async () => {
   const options = {
     key: { type: 'string', sensitive: true },
     dirs: { type: 'directory', multiple: true, default: ['${HOME}/Desktop', '${DOCUMENTS}'] },
@@ -70,7 +70,7 @@ test('two pieces of a bundle never make a reference together', async () => {
   assert.deepEqual(args, ['$${HOME}']);
 });
 
-test('a part for this platform takes the place of the common one; one for another does not', async () => {
+test('an override for this platform replaces the common settings; one for another platform does not', async () => {
   const config = {
     ...NODE,
     env: { A: 'common', B: 'common' },
@@ -96,7 +96,7 @@ test('a program of the bundle is named with its whole path, and uv needs no comm
   assert.deepEqual([command, args], ['uv', ['run', '--directory', FOLDER, 'src/server.py']]);
 });
 
-test('each mistake says where it is', async () => {
+test('each mistake is rejected with a message that names its place', async () => {
   const wrong: readonly (readonly [() => unknown, RegExp])[] = [
     [() => manifestOf('{'), /is no JSON/],
     [() => manifestOf('5'), /is not valid: it has to be an object/],

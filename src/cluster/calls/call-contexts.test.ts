@@ -23,7 +23,7 @@ const NODE: NodeView = {
   forms: SHORT_FORM,
 };
 
-test('the text of terms is kept while a call sends them, and no longer, however that ends', async (t) => {
+test('the text of a context is kept only while a call sends it, however the call ends', async (t) => {
   const given = t.mock.method(OutgoingContexts.prototype, 'of');
   const answers: (Buffer | null)[] = [];
   const sent: string[] = [];
@@ -40,7 +40,7 @@ test('the text of terms is kept while a call sends them, and no longer, however 
   await call();
   assert.deepEqual([latest().text, latest().known], [null, true]);
   await call();
-  // The node has forgotten them: they are made anew, and are the same.
+  // The node has forgotten the context: the caller serializes it again, to the same text.
   await call();
   assert.deepEqual([latest().text, latest().known], [null, true]);
   assert.deepEqual(
@@ -51,7 +51,7 @@ test('the text of terms is kept while a call sends them, and no longer, however 
   assert.deepEqual(JSON.parse(sent[0]!).client, clientOf('s1'));
 });
 
-/** A bus whose other end gives these answers; without one, nobody does. What is kept are the terms that each call told. */
+/** A bus that returns these answers in order, then failures. `sent` collects the context of each call. */
 function busOf(sent: string[], answers: (Buffer | null)[]): Bus {
   const call = (_subject: string, payload: Payload): BusCall => {
     sent.push(unpackRequest(Buffer.concat(payload as Buffer[]))!.context);

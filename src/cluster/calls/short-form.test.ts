@@ -29,7 +29,7 @@ const REQUEST = scan(
 );
 const RESULT = scan('{"jsonrpc":"2.0","id":1,"result":{"n":1.0}}');
 
-test('a request and its answer are the same bytes in the short form, with their envelope where it was', () => {
+test('a request and its answer keep their bytes and the positions of their envelope in the short form', () => {
   const packed = Buffer.concat(packRequest(REQUEST, 'x7', 12.4, 3, Buffer.from('{"server":"é"}'))!);
   const { message, ...rest } = unpackRequest(packed)!;
   assert.deepEqual(message, REQUEST);
@@ -54,7 +54,7 @@ test('no missing or wrong byte makes a message with positions beyond its end', (
     [packed, (bytes: Buffer) => unpackRequest(bytes)?.message ?? null],
     [answered, messageOfAnswer],
   ] as const) {
-    // The bus itself knows a payload that lacks its last byte, behind everything that has a place.
+    // The bus itself detects a payload without its last byte, which follows all positions.
     for (let length = 1; length < whole.length - 1; length++)
       assert.equal(placesOf(whole.subarray(0, length), unpack), 'refused');
     const ends = new Set<string>();
@@ -78,11 +78,11 @@ test('the context of a call is sent once, and again to a node that no longer has
   bench.forget();
   assert.equal(await bench.call(), 'answered');
   assert.deepEqual(bench.sent, [true, false, false, false, true]);
-  assert.equal(bench.ran, 4, 'what was not understood did not run');
+  assert.equal(bench.ran, 4, 'a call without its context did not run');
   assert.deepEqual(bench.clients.at(-1), CLIENT);
 });
 
-test('another epoch, another run of the node or another client have their own terms', async () => {
+test('another epoch or client needs its own context; a new run of the node answers elsewhere', async () => {
   await using bench = new Bench();
   await bench.call();
   await bench.call({ epoch: 'another' });
@@ -93,7 +93,7 @@ test('another epoch, another run of the node or another client have their own te
   assert.equal(await bench.call(), 'elsewhere');
 });
 
-test('a node that does not announce the short form gets the form that all read', async () => {
+test('a node that does not announce the short form gets the other form', async () => {
   await using bench = new Bench();
   assert.equal(await bench.call({ forms: undefined }), 'answered');
   assert.deepEqual(bench.sent, ['other form']);
@@ -105,7 +105,7 @@ function scan(text: string): Message {
   return scanned;
 }
 
-/** Of what was read of these bytes, if anything was: where its places are. Fails where one is beyond its end. */
+/** Whether these bytes give a message, and its positions are within it. Fails if a position is beyond its end. */
 function placesOf(bytes: Buffer, unpack: (bytes: Buffer) => Message | null): 'none' | 'refused' | 'within' {
   let message: Message | null;
   try {
@@ -151,7 +151,7 @@ interface Call {
 class Bench implements AsyncDisposable {
   epoch = EPOCH;
   ran = 0;
-  /** Of each call as it came: whether its terms were in it. */
+  /** For each call that arrived: whether it contained its context. */
   readonly sent: (boolean | string)[] = [];
   readonly clients: ClientProfile[] = [];
   readonly #clock = new FakeClock();
@@ -187,7 +187,7 @@ class Bench implements AsyncDisposable {
       cancelled: null,
       onCancel: null,
       emit: () => {},
-      ask: () => Promise.reject(new Error('nobody asks')),
+      ask: () => Promise.reject(new Error('no request to the client is expected')),
     };
     const outcome = await this.#calls.run(view, 'memory', REQUEST, exchange, epoch, 0, 1_000);
     if (outcome.kind === 'elsewhere') return outcome.kind;
@@ -197,7 +197,7 @@ class Bench implements AsyncDisposable {
     return 'answered';
   }
 
-  /** The serving node has never heard of any terms. */
+  /** The serving node loses all contexts. */
   forget(): void {
     void this.#served.close();
     this.#served = this.#serve();

@@ -35,7 +35,7 @@ test('a server that this node cannot start is served by another instance, and he
     isIn(c, 'running');
     await nodes.pass(1_000);
     assert.equal(await servedBy(nodes, a), '{"node":"a"}');
-    // The first call finds out.
+    // The first call fails to start the server.
     a.local.handle = ({ end }) => {
       a.local.failed.add('web');
       end(failure(new GatewayError('NOT_SENT', 'web could not be started')));
@@ -43,7 +43,7 @@ test('a server that this node cannot start is served by another instance, and he
     assert.equal(await servedBy(nodes, a), '{"node":"c"}');
     a.local.handle = null;
     for (let i = 0; i < 8; i++) assert.equal(await servedBy(nodes, a), '{"node":"c"}');
-    // Nobody is better off: it is tried here, which may mend it.
+    // No instance runs the server: this node tries it, and may recover it.
     isIn(c, 'unreachable');
     await nodes.pass(1_000);
     assert.equal(await servedBy(nodes, a), '{"node":"a"}');
@@ -52,7 +52,7 @@ test('a server that this node cannot start is served by another instance, and he
     assert.equal(await servedBy(nodes, a), '{"node":"c"}');
     c.cluster.drain();
     await nodes.pass(100);
-    assert.equal(await servedBy(nodes, a), '{"node":"a"}', 'who is about to leave gets nothing new');
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}', 'a draining node receives no new calls');
     isIn(b, 'running');
     await nodes.pass(1_000);
     assert.equal(await servedBy(nodes, a), '{"node":"b"}');
@@ -74,7 +74,7 @@ test('fault:F28 while NATS is away a call of a server that failed here is tried 
     assert.equal(await servedBy(nodes, a), '{"node":"b"}');
   }));
 
-test('a node without a server that needs no owner is redirected by one that cannot start it to one where it runs', () =>
+test('a node that cannot start a server that needs no owner redirects calls of other nodes to one where it runs', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [])];
     isIn(b, 'running');
@@ -88,7 +88,7 @@ test('a node without a server that needs no owner is redirected by one that cann
     assert.ok(a.local.calls.length > 0);
   }));
 
-test('a node that could never list a server shows what an instance lists where it runs', () =>
+test('a node that could never list a server shows the lists of an instance that runs it', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [web]), await nodes.join('b', [web])];
     isIn(b, 'running');

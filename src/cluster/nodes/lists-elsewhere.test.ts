@@ -40,13 +40,13 @@ test('check:G3 check:C9 the other nodes list an HTTP server again when one was n
     a.cluster.events.relisted!('memory');
     await bench.pass(SOON_MS);
     assert.deepEqual([a.local.relisted, b.local.relisted], [[], ['memory']]);
-    // What b finds is another list: whoever reads it there is to know, and nobody looks again for it.
+    // b finds a changed list: a is notified that another node lists anew, and no node lists the server again.
     assert.deepEqual(a.events.listedElsewhereOf, []);
     b.cluster.events.catalogChanged('memory', '{}', ['tools']);
     await bench.pass(SOON_MS);
     assert.deepEqual([a.events.listedElsewhereOf, b.events.listedElsewhereOf], [['memory'], []]);
     assert.deepEqual([a.local.relisted, b.local.relisted], [[], ['memory']]);
-    // Who comes later does not know whether it was in time.
+    // A node that joins later cannot know whether its list is newer, so it lists the server again.
     const c = await bench.join('c', [memory]);
     await bench.pass(SOON_MS);
     assert.deepEqual(c.local.relisted, ['memory']);
@@ -67,7 +67,7 @@ test('S2.6 check:G3 S0.18 the lists of one session’s process are shown to that
     assert.deepEqual(seen('s2'), Array(3).fill(['old']));
     for (const { events } of [b, c]) assert.ok(events.heard.includes('catalogChanged memory s1'));
 
-    // Another one's is equal: it is not read again.
+    // The list of another session is equal: it is not read again.
     const asked: string[] = [];
     const kept = a.local.own.get('memory')!;
     kept.get = (key) => {
@@ -82,10 +82,10 @@ test('S2.6 check:G3 S0.18 the lists of one session’s process are shown to that
     a.local.own.get('memory')!.delete('s1');
     a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
     await bench.pass(SOON_MS);
-    assert.deepEqual(seen('s1'), Array(3).fill(['old']), 'it lists what a fresh one does again');
+    assert.deepEqual(seen('s1'), Array(3).fill(['old']), 'it has the list of a fresh process again');
     await bench.until(a.cluster.close());
     await bench.pass(3_000);
-    assert.deepEqual(shown(b, 's3'), ['old'], 'and so does whatever the session has after its node');
+    assert.deepEqual(shown(b, 's3'), ['old'], 'it has the list of b after its node has left');
   }));
 
 test('S2.6 check:G3 check:C9 a session is shown what its shared process lists, and is notified of changes; no other session is', () =>
@@ -132,7 +132,7 @@ test('check:C9 an update without a session reaches every node that has the serve
     a.cluster.events.connectionChanged('memory', 'k', 'ended');
     await bench.pass(SOON_MS);
     assert.deepEqual(b.events.heard, [
-      // For watchers of whatever process serves the key, and for those of the one at a.
+      // One for watchers of any process that serves the key, one for watchers of the process at a.
       'notification memory null notifications/resources/updated',
       'notification memory null notifications/resources/updated',
       'outdated memory',
@@ -141,7 +141,7 @@ test('check:C9 an update without a session reaches every node that has the serve
     ]);
   }));
 
-test('S2.6 check:G3 lists that are due at this node are waited for, with other nodes or without', () =>
+test('S2.6 check:G3 a search for a name waits for pending lists of this node, with or without other nodes', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const a = await bench.join('a', [memory]);
@@ -175,11 +175,11 @@ test('check:G3 check:C9 a tool of an HTTP server that another instance shows is 
     assert.equal(
       await a.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', 'grown'),
       false,
-      'of whom?',
+      'there is no other node',
     );
     const b = await bench.join('b', [memory]);
     lists(b, 'old');
-    // Nobody has been told that the lists are others: that home has just listed the server for the first time.
+    // No notification of the other list was sent: a has just listed the server for the first time.
     lists(a, 'old', 'grown');
     let listed = (): void => {};
     b.local.relistFor = (server) => {
@@ -198,7 +198,7 @@ test('check:G3 check:C9 a tool of an HTTP server that another instance shows is 
     assert.deepEqual(b.local.relisted, ['memory anew']);
   }));
 
-test('what the server does not show this node is searched for once a second, whatever others saw', () =>
+test('a name that only another node lists is searched for at the server at most once a second', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
@@ -261,7 +261,7 @@ test('check:C9 other nodes are asked once a second for unknown names, and names 
     assert.equal(read, 1);
     for (const found of await bench.until(finding)) assert.deepEqual(found, ['old', 'grown']);
     assert.equal(read, 2);
-    // Who finds it is not made to wait.
+    // Searches that find their name are not limited.
     await bench.pass(1_000);
     for (let i = 0; i < 3; i++) await find('grown');
     assert.equal(read, 5);
@@ -288,7 +288,7 @@ test('check:C9 S0.18 a client’s lists come from the process that serves it, al
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     const owned = ({ cluster }: PlayedNode, sessionId: string | null = 's1') =>
       cluster.upstreams.ownsConnectionElsewhere!('memory', clientOf(sessionId));
-    assert.deepEqual([await owned(a), await owned(b)], [false, false], 'nobody has it');
+    assert.deepEqual([await owned(a), await owned(b)], [false, false], 'no process serves it');
     const exchange = new TestExchange('s1');
     await bench.until(a.cluster.upstreams.call('memory', exchange.request, exchange));
     assert.deepEqual([await owned(a), await owned(b), await owned(b, 's2')], [false, true, false]);

@@ -152,7 +152,7 @@ test('a server whose only node is silent is known and unreachable, and no client
     assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, does not answer');
     const before = nodes.clock.now();
     await callOf(nodes, a);
-    assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
+    assert.ok(nodes.clock.now() - before <= 50, 'no call waits for a node that has been gone for long');
     await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, does not answer/);
     a.events.instancesGainedOf.length = 0;
     b.restore();
@@ -216,7 +216,7 @@ test('a node that sends heartbeats again is expected until it has advertised', (
   const { lost } = known.place('one')!;
   assert.equal(whyLost(lost!, true), 'node b, which had it, is there and has not said yet what it has');
   clock.skip(7_000);
-  assert.equal(waited(), 7_000, 'that it cannot be read does not make it new, whatever else is told meanwhile');
+  assert.equal(waited(), 7_000, 'further updates do not start the wait anew while the node has not advertised');
   lostInstances.add(named('b', 6), null, false);
   assert.equal(waited(), 0, 'it was gone again, and is there again');
   assert.equal(clock.now() - known.place('two')!.lost!.awaitedSince, 67_000);
@@ -242,7 +242,7 @@ test('a node that left, and sends heartbeats again just before its ten minutes a
   assert.equal(shown(lost).length, 0);
 });
 
-test('a node that is back without a server has dropped it; so has, after ten minutes, one that left', () =>
+test('a server is dropped when its node is back without it, or ten minutes after its node left', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -288,7 +288,7 @@ test('a node that fell silent and then reports its end has left', () =>
     assert.deepEqual(serversOf(a), []);
   }));
 
-test('a present node may drop what it has, whatever a lost one had', () =>
+test('a present node may drop a server that a lost node also had', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
@@ -328,7 +328,7 @@ test('of two lost instances, in either order, the status is that of the one that
   }
 });
 
-test('a node does not have what its own earlier process had', () =>
+test('a new process of a node does not keep the servers of its earlier process', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const old = await nodes.join('b', [memory]);
@@ -354,7 +354,7 @@ test('known lists stay as long as the server is expected', () =>
     assert.deepEqual(a.events.heard, []);
   }));
 
-test('the status of a lost server is the last reported one, without what can no longer be true', () => {
+test('the status of a lost server is the last reported one, without the values that can no longer be true', () => {
   const status = {
     name: 'memory',
     state: 'running',

@@ -9,7 +9,7 @@ import { Logger } from '../../telemetry/logger.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from '../frames/frame.ts';
 import { type NodeView, protocolsOverlap } from './node-state.ts';
 
-/** Somebody on the bus who says what the test has it say. */
+/** A participant of the bus whose heartbeats the test defines. */
 function stranger(bench: ClusterBench, protocols: readonly [number, number]) {
   const bus = new SignedBus({
     wire: bench.hub.open(),
@@ -54,7 +54,7 @@ test('a node is gone after three missed heartbeats, and not while this process i
   const a = await bench.join('a', []);
   const b = await bench.join('b', []);
   const sees = () => a.cluster.known.nodes().some(({ id }) => id === 'b');
-  // The look that should have come in between comes late: nobody can have been heard.
+  // The check in between runs late: no heartbeat can have arrived.
   bench.clock.skip(4_000);
   await bench.pass(200);
   assert.ok(sees());
@@ -66,7 +66,7 @@ test('a node is gone after three missed heartbeats, and not while this process i
   await bench.dispose();
 });
 
-test('fault:F31 what a node hears as it wakes counts from then, and not from later', () =>
+test('fault:F31 heartbeats that arrive as a node wakes count from then, not from later', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
     const sees = () => a.cluster.known.nodes().some(({ id }) => id === 'b');
@@ -80,7 +80,7 @@ test('fault:F31 what a node hears as it wakes counts from then, and not from lat
     assert.ok(!sees());
   }));
 
-test('a node that went without leaving is named for an hour, or until it is back', () =>
+test('a node lost without leaving is listed for an hour, or until it is back', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', []), await nodes.join('b', []), await nodes.join('c', [])];
     const silent = (): string[] => [...a.cluster.peers.silent.keys()];
@@ -129,7 +129,7 @@ test('fault:F28 a node is gone for certain only where the bus has carried heartb
     assert.ok(isGone() && !a.cluster.peers.isGone(a.bus.peer));
     b.restore();
     await nodes.pass(1_000);
-    assert.ok(!isGone(), 'it is heard again');
+    assert.ok(!isGone(), 'its heartbeats arrive again');
   }));
 
 test('additions of a newer node to a message are ignored; an invalid message is refused', () => {
@@ -162,7 +162,7 @@ test('two nodes of one name cause a warning, agree on the definition, and can be
     assert.deepEqual(asked, [twins[0].bus.peer, twins[1].bus.peer, twins[0].bus.peer]);
   }));
 
-test('a node that finds many others at once sends one view for all of them, with its next look', () =>
+test('a node that finds many others at once sends one view for all of them, at its next check', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const others = Array.from({ length: 20 }, () => stranger(nodes, [PROTOCOL, PROTOCOL]));

@@ -21,7 +21,7 @@ function placeWith(own: Record<string, string>): Place {
   return { server: serverNamed('web'), process: true, here: false, otherInstances, lost: null };
 }
 
-test('lists that two nodes advertise under one digest are read once; those of another digest are read there', async () => {
+test('lists that two nodes advertise under one digest are read once; lists of another digest are read too', async () => {
   const [b, c, d] = [instanceOn('b', 'theirs'), instanceOn('c', 'theirs'), instanceOn('d', 'others')];
   const place: Place = { server, process: true, here: true, otherInstances: [b!, c!, d!], lost: null };
   const local = new PlayedUpstreams('a');
@@ -73,7 +73,7 @@ test('lists of a node that does not answer are read again, and the clients are n
   assert.equal(clock.pending, 0);
 });
 
-test('own lists of clients are read once for each digest, and again if they were others when they arrived', async () => {
+test('own lists of clients are read once for each digest, and again if lists with another digest arrive', async () => {
   const now = serverCatalog('web', { tools: [tool('now')] });
   const read: string[] = [];
   const events = new RecordedEvents();

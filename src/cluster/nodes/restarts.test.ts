@@ -60,7 +60,7 @@ test('the node that restarted a server elsewhere then shows its new status', () 
       b.cluster.events.statusChanged('web', b.local.states.get('web')!);
     };
     for (const expected of [1, 2, 3]) {
-      // It is published later: the node that asked for the restart reads it.
+      // The status is published later: the node that requested the restart reads it.
       await nodes.until(a.cluster.upstreams.restart('web'));
       assert.equal(a.cluster.upstreams.status('web')?.restarts, expected);
     }
@@ -71,7 +71,7 @@ test('if one node cannot restart it the others do, and the operator learns which
     const a = await nodes.join('a', [web]);
     const b = await nodes.join('b', [web]);
     const c = await nodes.join('c', [web]);
-    // Its files have dropped it a moment ago, and nobody else has heard of that.
+    // Its files no longer have the server, and the other nodes do not know that yet.
     b.local.desired = new Map();
     await assert.rejects(nodes.until(a.cluster.upstreams.restart('web')), {
       code: 'NOT_SENT',
@@ -98,12 +98,12 @@ test('all failed restarts are reported, and UNKNOWN where one may have happened'
 const own = serverNamed('own', { isolation: 'session' });
 const all = serverNamed('all', { isolation: 'shared' });
 
-test('fault:F28 where a node has no lease nothing of a server that needs one is ended', () =>
+test('fault:F28 a node without a lease ends no process of a server that needs one', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [own, one]), await nodes.join('b', [own, one])];
     await nodes.pass(1_500);
     b.cut();
-    // NATS is away, and the lease is not over yet.
+    // The node does not reach NATS, and its lease has not expired yet.
     await assert.rejects(
       b.cluster.upstreams.restart('own'),
       /^GatewayError: nothing was restarted.*does not reach NATS/,

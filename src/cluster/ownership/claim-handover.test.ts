@@ -18,7 +18,7 @@ class ListenExchange extends TestExchange {
   override readonly request: Message = request('subscriptions/listen', '7', '{"notifications":{}}', 'stateful');
 }
 
-/** From now on calls to the node take so long; by session, where one takes another time. */
+/** From now on calls to the node take `ms`, or the time of their session in `others`. */
 function takes(nodes: ClusterBench, node: PlayedNode, ms: number, others: Readonly<Record<string, number>> = {}): void {
   node.local.handle = ({ exchange: { client }, request: message, end }) =>
     nodes.clock.after(others[client.sessionId ?? ''] ?? ms, () =>
@@ -26,13 +26,13 @@ function takes(nodes: ClusterBench, node: PlayedNode, ms: number, others: Readon
     );
 }
 
-/** It drains, and nobody but other nodes calls it any more. */
+/** Drains the node: from now on only other nodes call it. */
 function leave({ cluster }: PlayedNode): void {
   cluster.drain();
   cluster.handOver();
 }
 
-/** A call of the session every 100 ms for so long. Resolves with what they came to. */
+/** Begins a call every 100 ms for `ms`. Resolves with the distinct outcomes. */
 async function calledFor(nodes: ClusterBench, ms: number, begin: () => Promise<Outcome>): Promise<Set<string>> {
   const calls: Promise<Outcome>[] = [];
   for (let passed = 0; passed < ms; passed += 100) {
@@ -54,7 +54,7 @@ test('fault:F33 check:H7 a claim without a call moves as soon as its process has
     const waiting = callOf(b, 'memory', 'one');
     await settled();
     assert.deepEqual(a.local.handedOver, ['memory one'], 'it ends at once');
-    await nodes.pass(2_000, () => assert.equal(b.local.calls.length, 0, 'two at once'));
+    await nodes.pass(2_000, () => assert.equal(b.local.calls.length, 0, 'two processes at once'));
     assert.equal(a.cluster.inFlight, 1);
     assert.equal(a.local.calls.length, 1, 'nothing more begins there');
     resolve();
@@ -71,7 +71,7 @@ test('fault:F33 check:H7 a claim without a call moves as soon as its process has
     );
   }));
 
-test('fault:F33 goal:G8 check:H7 calls of other nodes without a pause do not keep a claim: it moves, and no call fails', () =>
+test('fault:F33 goal:G8 check:H7 continuous calls of other nodes do not hold a claim: it moves, no call fails', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));
@@ -147,7 +147,7 @@ test('fault:F33 check:H7 a singleton that all nodes call moves: it ends here, th
     assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [false, true]);
   }));
 
-test('fault:F33 streams by way of other nodes do not keep a node from draining', () =>
+test('fault:F33 streams from other nodes do not block a drain', () =>
   onNodes(async (nodes) => {
     const shared = serverNamed('shared', { isolation: 'shared' });
     const [a, b] = [await nodes.join('a', [MEMORY, shared]), await nodes.join('b', [MEMORY])];
@@ -168,7 +168,7 @@ test('fault:F33 streams by way of other nodes do not keep a node from draining',
     await nodes.until(Promise.all(listens));
   }));
 
-test('fault:F33 a claim that no other node can serve is served to the end, in an instant without a call', () =>
+test('fault:F33 a claim that no other node can serve stays at its node, which can leave between two calls', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [])];
     await nodes.until(callOf(b, 'memory', 'idle'));
@@ -185,11 +185,11 @@ test('fault:F33 a claim that no other node can serve is served to the end, in an
     };
     counting();
     assert.deepEqual(await running, new Set(['{"node":"a"}']));
-    assert.ok(idle > 0, 'when the node can leave');
+    assert.ok(idle > 0, 'the node can leave when no call is in flight');
     assert.deepEqual(a.local.handedOver, []);
   }));
 
-test('fault:F33 what cannot be ended is owned until the node has left', () =>
+test('fault:F33 a process that cannot be ended stays claimed until its node has left', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(callOf(a, 'memory', 'one'));

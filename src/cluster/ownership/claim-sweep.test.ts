@@ -18,7 +18,7 @@ import { ProcessOwnership } from './process-ownership.ts';
 const HOUR_MS = 60 * 60_000;
 const logger = Logger.silent();
 
-/** Two nodes at one store, whose leases are what the test says. */
+/** Two nodes at one store; the test sets their leases. */
 class Bench {
   readonly clock = new FakeClock();
   state = new MemorySharedState(this.clock);
@@ -53,7 +53,7 @@ class Bench {
     for (const peer of peers) await this.leases.create(leaseKey(peer), Buffer.from('{}'));
   }
 
-  /** Under which revisions it is kept that claims were deleted. */
+  /** The revisions of the marks of deleted claims. */
   async marks(): Promise<number[]> {
     const marks: number[] = [];
     const watch = await this.claims.watch('own.*', { put() {}, gone: (_key, revision) => marks.push(revision) });
@@ -65,7 +65,7 @@ class Bench {
     return (await this.claims.keys('own.*')).length;
   }
 
-  /** Runs every ten minutes, for so long; the nodes live at each run. */
+  /** Runs the sweep every ten minutes for this time; these nodes are alive at each run. */
   async pass(ms: number, ...peers: string[]): Promise<number> {
     let forgotten = 0;
     for (let passed = 0; passed < ms; passed += 10 * 60_000) {
@@ -77,7 +77,7 @@ class Bench {
   }
 }
 
-test('freed claims, and those of a gone node, are deleted after an hour; those of living nodes never', async () => {
+test('freed claims, and those of a gone node, are deleted after an hour; claims of living nodes stay', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
@@ -92,14 +92,14 @@ test('freed claims, and those of a gone node, are deleted after an hour; those o
   assert.equal((await b.owner('s', 'kept'))?.kind, 'theirs');
 });
 
-test('an outage makes no claim old, and the node that takes one meanwhile keeps it', async () => {
+test('an outage does not age a claim, and a takeover starts the hour of a claim anew', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
   await a.claim('s', 'one');
   await b.claim('s', 'other');
   await bench.pass(HOUR_MS, 'a', 'b');
-  // All leases are over when the store is back, and nobody was there to see that for an hour.
+  // All leases have expired when the store is back, and no sweep has observed that for an hour.
   await bench.clock.advance(2 * HOUR_MS);
   assert.equal(await bench.sweep.run(), 0);
   // Idle for nearly an hour, then taken over, and idle again: the hour begins anew.
@@ -110,7 +110,7 @@ test('an outage makes no claim old, and the node that takes one meanwhile keeps 
   assert.equal(await bench.pass(HOUR_MS, 'a'), 1);
 });
 
-test('one node sweeps, and none while a node would not respect the floor', async () => {
+test('a node sweeps only while it is due, and time before its first sweep does not count', async () => {
   const bench = new Bench();
   const a = bench.node('a');
   await a.claim('s', 'one');
@@ -118,7 +118,7 @@ test('one node sweeps, and none while a node would not respect the floor', async
   bench.due = false;
   assert.equal(await bench.pass(3 * HOUR_MS), 0);
   bench.due = true;
-  assert.equal(await bench.pass(HOUR_MS), 0, 'what it has not seen itself does not count');
+  assert.equal(await bench.pass(HOUR_MS), 0, 'time before its first sweep does not count');
   assert.equal(await bench.pass(HOUR_MS), 1);
 });
 
@@ -140,7 +140,7 @@ test('marks of deleted claims are removed after an hour, and living claims stay'
   assert.equal((await bench.marks()).length, 1, 'the late one is kept for an hour too');
   assert.equal(await bench.keys(), 1);
   assert.ok(again.kind === 'mine' && a.holds(again.claim));
-  // The last revision of all is never forgotten.
+  // The highest revision is never forgotten.
   await bench.pass(3 * HOUR_MS, 'a');
   const [last, ...others] = await bench.marks();
   assert.equal(others.length, 0);
@@ -148,7 +148,7 @@ test('marks of deleted claims are removed after an hour, and living claims stay'
   assert.ok(next.kind === 'mine' && next.claim.revision > last!);
 });
 
-test('the sweep’s own deletions leave nothing for good, nor do those of a node that is gone', async () => {
+test('the sweep also removes the marks of claims that it deleted because their node was gone', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await bench.alive('a', 'b');
@@ -170,7 +170,7 @@ test('no session takes over a process older than the deleted claims: epochs do n
   const key = callerKey(client, 'session');
   await bench.alive('a', 'b');
   const warm = await ownership.acquire(server, client, 'spare');
-  // Somebody owned the session after the spare was started, and it was forgotten that he did.
+  // Node b owned the session after the spare was started, and the sweep deletes its claim.
   const b = bench.node('b');
   const owner = await b.claim('s', key, client);
   assert.ok(owner.kind === 'mine');

@@ -20,14 +20,14 @@ async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string):
   return wordOf(await nodes.until(callOf(node, 'memory', session)));
 }
 
-/** From now on it says so of the server, as soon as somebody reads what it offers. */
+/** Sets the state of the server at this node, which the node publishes from now on. */
 function says(node: PlayedNode, state: 'running' | 'failed'): void {
   const status = { name: 'memory', state, consecutiveFailures: state === 'failed' ? 3 : 0, lastLaunchFailure: null };
   node.local.states.set('memory', status as unknown as ServerStatus);
   node.cluster.events.statusChanged('memory', status as unknown as ServerStatus);
 }
 
-/** Its processes cannot be started any more, which the next call finds out. */
+/** From the next call on, the node fails to start the processes of the server. */
 function breaks({ local }: PlayedNode, outcome: 'NOT_SENT' | 'UNKNOWN' = 'NOT_SENT'): void {
   local.handle = ({ end }) => {
     local.failed.add('memory');
@@ -56,12 +56,12 @@ test('a new session whose process does not start here is served where the server
     const [a, b] = await instances(nodes);
     breaks(a);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
-    assert.equal(a.local.calls.length, 1, 'the first call found out');
+    assert.equal(a.local.calls.length, 1, 'the first call tried to start it');
     for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), '{"node":"b"}');
     assert.equal(await servedBy(nodes, a, 'two'), '{"node":"b"}');
-    assert.equal(a.local.calls.length, 1, 'what is new goes there without a try');
+    assert.equal(a.local.calls.length, 1, 'a new session goes to b without a try at a');
     mended(a);
-    assert.equal(await servedBy(nodes, a, 'three'), '{"node":"a"}', 'and comes here again as soon as it can');
+    assert.equal(await servedBy(nodes, a, 'three'), '{"node":"a"}', 'a serves new sessions again');
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
     assert.deepEqual(answer(nodes), [], 'nothing was lost');
   }));
@@ -75,7 +75,7 @@ test('a session with state whose process cannot be started again moves to anothe
     assert.deepEqual(answer(nodes), ['stateLost memory one']);
   }));
 
-test('while a process of the session runs here, and after a call that may have run, the session stays', () =>
+test('a session stays at its node while its process runs there, and after a call that may have run', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
@@ -90,7 +90,7 @@ test('while a process of the session runs here, and after a call that may have r
     assert.equal(await servedBy(nodes, b, 'one'), '{"node":"b"}');
   }));
 
-test('calls of a new session that wait for its process together all continue where it moved', () =>
+test('calls of a new session that wait for its process together move with it, unless they may have run', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     a.local.keeps = true;
@@ -100,7 +100,7 @@ test('calls of a new session that wait for its process together all continue whe
     a.local.failed.add('memory');
     first!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
     assert.equal(wordOf(await nodes.until(outcomes[0]!)), '{"node":"b"}');
-    // It could be by now, but for the session that is another node's.
+    // Node a could start it by now, but another node owns the session.
     a.local.failed.clear();
     second!.end(failure(new GatewayError('NOT_SENT', 'memory is owned by node b')));
     assert.equal(wordOf(await nodes.until(outcomes[1]!)), '{"node":"b"}');
@@ -108,7 +108,7 @@ test('calls of a new session that wait for its process together all continue whe
     assert.equal(wordOf(await nodes.until(outcomes[2]!)), 'UNKNOWN');
   }));
 
-test('a call beside the start of the session’s process goes on with the one that began it', () =>
+test('a call made while the session’s process starts moves to the other instance when the start fails', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
@@ -163,7 +163,7 @@ test('a session whose process starts nowhere gets the reason from the second nod
     }
   }));
 
-test('where a call goes on is looked up when its start has failed, not when it began', () =>
+test('a node looks up the next instance for a call when the start fails, not when the call begins', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     says(b, 'failed');
@@ -185,7 +185,7 @@ test('where a call goes on is looked up when its start has failed, not when it b
     const owned = a.cluster.figures.owned;
     a.local.calls[1]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
     assert.equal(wordOf(await nodes.until(second)), 'NOT_SENT');
-    assert.equal(a.cluster.figures.owned, owned, 'nothing was given up for nobody');
+    assert.equal(a.cluster.figures.owned, owned, 'the claim is kept, as no other node runs the server');
   }));
 
 test('check:H5 a call that instances try without success is still served by the next one, under one deadline', () =>
@@ -215,7 +215,7 @@ test('check:H5 a call that instances try without success is still served by the 
     }
   }));
 
-test('what is claimed for a session that has ended is released', () =>
+test('a claim made for a session that has ended is released', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     const bucket = nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
@@ -234,7 +234,7 @@ test('what is claimed for a session that has ended is released', () =>
     assert.deepEqual(await bucket.keys('own.*'), []);
   }));
 
-test('where a call may have run in a session’s first process, its state counts as lost', () =>
+test('the state of a session counts as lost when a call may have run in its first process', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     breaks(a, 'UNKNOWN');
@@ -244,7 +244,7 @@ test('where a call may have run in a session’s first process, its state counts
     assert.deepEqual(answer(nodes), ['stateLost memory one']);
   }));
 
-test('a call whose time is over, or for which there is no room, releases nothing', () =>
+test('a call that times out or is refused as overloaded releases no claim', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     for (const code of ['TIMEOUT', 'OVERLOADED'] as const) {
@@ -271,7 +271,7 @@ test('fault:F30 the session of a dead node is taken over where the server runs, 
     d.restore();
   }));
 
-test('a node keeps what no other node runs', () =>
+test('a node keeps a session whose server runs at no other node', () =>
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     says(b, 'failed');
@@ -289,7 +289,7 @@ test('a node without the server calls the instance where it runs, and is redirec
     breaks(a);
     const sessions = Array.from({ length: 12 }, (_, i) => `s${i}`);
     for (const session of sessions) assert.equal(await servedBy(nodes, c, session), '{"node":"b"}');
-    assert.ok(a.local.calls.length > 0, 'it was asked while nobody knew');
+    assert.ok(a.local.calls.length > 0, 'a was asked before its failure was known');
     const asked = a.local.calls.length;
     says(a, 'failed');
     await nodes.pass(1_000);

@@ -25,12 +25,12 @@ import { OwnServers } from './own-servers.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON } from './placement.ts';
 
-/** The node's files say this from now on. Ends when what they do not name any more has ended. */
+/** Replaces the servers in the node's files. Resolves when the processes of removed servers have ended. */
 function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
   return node.cluster.apply(new Map(servers.map((server) => [server.name, server])));
 }
 
-/** The store of a node to which nothing gets through that changes a claim: it fails at once, or when that has settled. */
+/** The store of a node; its changes of claims wait for `writes`, and fail if that rejects. */
 function hindered({ state }: ClusterBench): { readonly state: SharedState; writes: Promise<void> } {
   const its = {
     writes: Promise.resolve(),
@@ -58,7 +58,7 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
   return its;
 }
 
-test('fault:F31 a singleton that its node’s file drops is begun elsewhere when its process has ended, not before', () =>
+test('fault:F31 a singleton that its node’s file drops starts at another node only after its process has ended', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -69,10 +69,10 @@ test('fault:F31 a singleton that its node’s file drops is begun elsewhere when
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     const dropped = files(a);
-    // Longer than any lease, and than whoever looks for what became free waits.
+    // Longer than any lease, and than the interval at which nodes look for free singletons.
     await nodes.pass(10_000, () => assert.equal(b.local.desired.has('one'), false, 'two at once'));
     for (const node of [a, b]) assert.equal(wordOf(await nodes.until(callOf(node, 'one', 's'))), 'NOT_SENT');
-    // What it was about to answer still counts.
+    // The answer to the call in flight still counts.
     a.local.calls[0]!.end({ kind: 'answer', message: new TestExchange('s').request });
     assert.equal((await nodes.until(running)).kind, 'answer');
     ended.resolve();
@@ -92,11 +92,11 @@ test('a call between the claim of a singleton and its start is served', () =>
     await nodes.pass(500);
     late.resolve();
     for (let i = 0; i < 1_000 && a.cluster.owned.length === 0; i++) await null;
-    assert.deepEqual([a.cluster.owned.length, a.local.desired.has('one')], [1, false], 'that moment');
+    assert.deepEqual([a.cluster.owned.length, a.local.desired.has('one')], [1, false], 'between claim and start');
     assert.equal(wordOf(await nodes.until(callOf(a, 'one'))), '{"node":"a"}');
   }));
 
-test('a singleton that returns to the file before its process has ended starts again there, after that', () =>
+test('a singleton that returns to the file before its process has ended starts again there once it has ended', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -157,7 +157,7 @@ test('check:H4 a server that is dropped while the store does not answer moves on
     assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
-test('check:H4 what is claimed while the files drop its server moves, and does not begin here', () =>
+test('check:H4 a server that is claimed while the files drop it moves to another node, and does not start here', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const memory = serverNamed('memory', { isolation: 'session' });
@@ -177,7 +177,7 @@ test('check:H4 what is claimed while the files drop its server moves, and does n
     assert.equal(wordOf(await nodes.until(callOf(a, 'one', 's'))), '{"node":"b"}');
   }));
 
-test('check:H4 a server whose end fails at the node that drops it moves all the same', () =>
+test('check:H4 a server moves even if ending it fails at the node that drops it', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
@@ -188,7 +188,7 @@ test('check:H4 a server whose end fails at the node that drops it moves all the 
     assert.equal(b.local.desired.has('one'), true);
   }));
 
-test('fault:F31 what a frozen node owned when it dropped the server moves, although its lease is back', () =>
+test('fault:F31 a session of a frozen node that dropped the server moves, although the node has a lease again', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
@@ -208,7 +208,7 @@ test('fault:F31 what a frozen node owned when it dropped the server moves, altho
     assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
-test('fault:F31 what a frozen node owned is free when nothing of it is left, and moves where it can start', () =>
+test('fault:F31 a session of a frozen node is free once its process has ended, and moves where it can start', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
@@ -229,13 +229,13 @@ test('fault:F31 what a frozen node owned is free when nothing of it is left, and
     await nodes.pass(1_000);
     const called = callOf(b, 'memory', 's');
     await nodes.pass(2_000);
-    assert.equal(b.local.calls.length, 0, 'not beside what is left of it');
+    assert.equal(b.local.calls.length, 0, 'not before its process has ended');
     ended.resolve();
     warm.release();
     assert.equal(wordOf(await nodes.until(called)), '{"node":"b"}');
     await nodes.pass(2_000);
     const records = nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
-    assert.equal((await records.keys('own.*')).length, 1, 'that of the session, and none of what was nobody’s');
+    assert.equal((await records.keys('own.*')).length, 1, 'the claim of the session, and none of the spare process');
   }));
 
 const ENDS: readonly (readonly [string, (node: PlayedNode) => unknown])[] = [
@@ -268,7 +268,7 @@ for (const [what, end] of ENDS) {
       await nodes.pass(20_000);
       assert.equal(reads, 2);
       await end(a);
-      // Not the next tenth look.
+      // Before the next tenth look.
       await nodes.pass(6_000);
       assert.equal(b.local.desired.has('one'), true);
     }));
@@ -286,7 +286,7 @@ function ownServers(clock: FakeClock, claims: object): OwnServers {
   return new OwnServers({ clock } as unknown as ClusterDeps, {} as OwnNode, known, owned, new RecordedEvents());
 }
 
-/** What is asked of the store is answered by hand. */
+/** The test itself answers each question to the store. */
 function playedOwners() {
   const clock = new FakeClock();
   const questions: PromiseWithResolvers<Owner | null>[] = [];
@@ -323,12 +323,12 @@ test('only a session whose process runs here under its claim is in use', () => {
   assert.equal(engaged('s', { isolation: 'session' }), claim);
   assert.equal(engaged(null), null);
   assert.equal(engaged('t'), null);
-  assert.equal(engaged('s', { isolation: 'shared' }), null, 'it was another one before');
+  assert.equal(engaged('s', { isolation: 'shared' }), null, 'the isolation was another one before');
   assert.equal(engaged('s', { isolation: 'principal' }), null);
   assert.equal(engaged('s', { singleton: true }), null);
   assert.equal(engaged('s', {}, false), null);
   claim.serving = 0;
-  assert.equal(engaged('s'), null, 'what it needs may have changed with the process');
+  assert.equal(engaged('s'), null, 'without a process its calls may need no claim');
   claim.serving = 1;
   barred = true;
   assert.equal(engaged('s'), null);
@@ -352,7 +352,7 @@ test('a node that does not start what it claimed gives the reason: a process tha
   await assert.rejects(claimed(), { code: 'NOT_SENT', message: /one: the files of this node/ });
 });
 
-test('check:C9 one list waits a second for a store that does not answer, and none until it has answered', async () => {
+test('check:C9 one list waits a second for a silent store; no other list waits until it has answered', async () => {
   const { clock, questions, found, find } = playedOwners();
   void find();
   await clock.advance(999);

@@ -20,7 +20,7 @@ async function servedBy(nodes: ClusterBench, node: PlayedNode): Promise<string> 
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
-/** Where it runs at this instant; two at once is the one thing that must never be. */
+/** The node that runs the singleton now; fails if two nodes run it at once. */
 function runsAt({ nodes }: ClusterBench): string | null {
   const at = nodes.filter(({ local }) => local.desired.has('one'));
   assert.ok(at.length <= 1, 'two at once');
@@ -31,7 +31,7 @@ function isUp({ local }: PlayedNode): void {
   local.states.set('one', { name: 'one', state: 'running' } as ServerStatus);
 }
 
-test('a singleton that its node cannot start goes to another instance, when nothing of it is left', () =>
+test('a singleton that its node cannot start goes to another instance once its process has ended', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -39,7 +39,7 @@ test('a singleton that its node cannot start goes to another instance, when noth
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     await nodes.pass(GIVE_UP_MS - 1_000, () => assert.equal(runsAt(nodes), 'a'));
-    // Nobody has it before its last process has ended, however long that takes.
+    // No other node runs it before its last process has ended, however long that takes.
     await nodes.pass(10_000, () => assert.notEqual(runsAt(nodes), 'b'));
     assert.equal(runsAt(nodes), null);
     ended.resolve();
@@ -52,7 +52,7 @@ test('a singleton that its node cannot start goes to another instance, when noth
     await nodes.pass(PAUSE_MS + 5_000, () => assert.equal(runsAt(nodes), 'b'));
   }));
 
-test('a singleton that no other node could have stays and is tried again, and moves as soon as one can', () =>
+test('a singleton that no other node can run stays on its node, and moves as soon as one can', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [ONE]);
     await nodes.join('c', []);
@@ -64,7 +64,7 @@ test('a singleton that no other node could have stays and is tried again, and mo
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a running singleton is kept, and its time begins again with each run', () =>
+test('a running singleton stays, and each run resets its time to start', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -115,7 +115,7 @@ test('a singleton whose process never becomes ready goes to another instance, to
     assert.equal(runsAt(nodes), 'b');
   }));
 
-test('a singleton has its time again when its definition changes, not with every change of the files', () =>
+test('changes of other definitions reset neither the time to start nor the pause of a singleton', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -133,7 +133,7 @@ test('a singleton has its time again when its definition changes, not with every
     await nodes.pass(PAUSE_MS / 2, () => assert.notEqual(runsAt(nodes), 'a'));
   }));
 
-test('a singleton on its way to an instance that is gone starts here only when its old process has ended', () =>
+test('a singleton on its way to a node that drains starts here only when its old process has ended', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
@@ -168,7 +168,7 @@ test('a singleton that no node can start goes from node to node, and every call 
     }
   }));
 
-test('a call while no node has it does not move it to a node that cannot start it', () =>
+test('a call while no node runs a singleton does not move it to a node that cannot start it', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     const c = await nodes.join('c', []);

@@ -81,7 +81,7 @@ function losing() {
   return { state: store.view(), lose: () => store.loseAll() };
 }
 
-test('check:A2 changes of many nodes at once are one after the other, and all nodes have all of them', async () => {
+test('check:A2 concurrent changes of many nodes are serialised, and all nodes have all of them', async () => {
   const state = new MemorySharedState(systemClock);
   const nodes = Array.from({ length: 5 }, () => storeOn(state));
   const changes = nodes.flatMap((node, n) =>
@@ -245,7 +245,7 @@ test('fault:F28 a lost log is made again by a node that runs, and no later chang
   assert.deepEqual(await valuesOf(storeOn(lossy.state)), { x: '2', y: '1' });
 });
 
-test('fault:F28 what a node made again knew less than another one is completed, deletions too, and newer changes stay', async () => {
+test('fault:F28 another node completes a log made again by one that knew less, deletions too; newer changes stay', async () => {
   const lossy = losing();
   const [less, more] = [storeOn(lossy.state), storeOn(lossy.state)];
   await less.apply([put('kept', '1'), put('changed', '1'), put('deleted', '1'), put('newer', '1')]);
@@ -268,7 +268,7 @@ test('fault:F28 a log that is lost while all nodes are down is made again from t
   await first.apply([put('y', '2')]);
   await lossy.lose();
   assert.deepEqual(await valuesOf(storeOn(lossy.state, { lastKnown: copy })), { x: '1' });
-  // A node without a copy was first: what another one knew is added.
+  // A node without a copy starts first: the node with the copy adds its records.
   await lossy.lose();
   const anew = storeOn(lossy.state);
   await anew.apply([put('z', '3')]);
@@ -282,7 +282,7 @@ test('fault:F28 a log that is lost while all nodes are down is made again from t
   assert.deepEqual(await valuesOf(storeOn(lossy.state, { lastKnown: later })), { z: '3' });
 });
 
-test('while JetStream is away nothing is acknowledged or read, and afterwards nothing half done is there', async () => {
+test('while JetStream is away the store refuses changes and reads, and no refused change is made later', async () => {
   const lossy = losing();
   const store = storeOn(lossy.state);
   await store.apply([put('x', '1')]);
@@ -293,7 +293,7 @@ test('while JetStream is away nothing is acknowledged or read, and afterwards no
   assert.deepEqual(await valuesOf(store), { x: '1' });
 });
 
-test('a change whose answer did not come is found where it was written, and is unknown where nobody can say', async () => {
+test('a change without an answer succeeds if the store finds it written; otherwise its result is unknown', async () => {
   const state = new MemorySharedState(systemClock);
   let lost: 'answer' | 'all' | null = null;
   const flaky: SharedState = {
@@ -320,7 +320,7 @@ test('a change whose answer did not come is found where it was written, and is u
   assert.deepEqual(await store.apply([put('x', '4', 2)]), { ok: true, revision: 3 });
 });
 
-test('what was not sealed with the secret of the cluster, or for another key, is refused', async () => {
+test('a log sealed with another secret, or a change sealed for another key, is refused', async () => {
   const state = new MemorySharedState(systemClock);
   await storeOn(state).apply([put('x', '1')]);
   const other = [Buffer.alloc(32, 8)];
@@ -334,7 +334,7 @@ test('what was not sealed with the secret of the cluster, or for another key, is
   await assert.rejects(storeOn(state).read(['c']), { fault: 'damaged', message: /change\.000000000002/ });
 });
 
-test('S0.19 while the secret changes, what the old one sealed is sealed anew', async () => {
+test('S0.19 while the secret changes, a node with both secrets seals the log anew with the new one', async () => {
   const state = new MemorySharedState(systemClock);
   const [before, after] = [KEY, Buffer.alloc(32, 8)];
   await storeOn(state, { keys: [before] }).apply([put('x', 'y'.repeat(250_000))]);
@@ -346,7 +346,7 @@ test('S0.19 while the secret changes, what the old one sealed is sealed anew', a
   await both.close();
 });
 
-test('a log of a former secret is replaced when the cluster is that of the new one, with what the node knew', async () => {
+test('a log of a former secret is replaced with what the node knew once the cluster has the new secret', async () => {
   const state = new MemorySharedState(systemClock);
   const former = storeOn(state);
   for (const value of ['1', '2']) await former.apply([put('x', value)]);

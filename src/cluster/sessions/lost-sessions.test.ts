@@ -14,7 +14,7 @@ async function twoNodes() {
   const [a, b] = [await bench.node('a', views.a), await bench.node('b', views.b)];
   b.put(record('s1'));
   await settled();
-  /** What one knows that comes only now. */
+  /** What a node that starts now knows. */
   const kept = async () => {
     const all = await (await bench.node('late', store.view())).all();
     return all.map(({ id, logLevel }) => `${id} ${logLevel}`);
@@ -26,7 +26,7 @@ async function twoNodes() {
 for (const loss of ['it', 'everything'] as const) {
   const lose = (store: LossyStore): Promise<void> => (loss === 'it' ? store.lose(SESSIONS, 's1') : store.loseAll());
 
-  test(`fault:F28 a session that was ended while the store was away, which has lost ${loss}, stays ended`, async () => {
+  test(`fault:F28 a session that ends while the store is away and loses ${loss} stays ended`, async () => {
     const { bench, store, views, a, b, kept } = await twoNodes();
     views.a.away = true;
     a.delete('s1');
@@ -39,7 +39,7 @@ for (const loss of ['it', 'everything'] as const) {
     await bench.pass(1_500);
     assert.deepEqual([await a.all(), await b.all(), await kept()], [[], [], []]);
     assert.equal(bench.heard.filter((text) => text === 'b s1 gone').length, 1);
-    // Nor does anybody know it who would write it again.
+    // After another loss no node writes it again.
     await lose(store);
     for (const view of [views.a, views.b]) await view.tellAgain();
     await bench.pass(1_500);
@@ -53,7 +53,7 @@ for (const loss of ['it', 'everything'] as const) {
     views.a.writes = writing.promise;
     a.delete('s1');
     await settled();
-    assert.equal(await a.get('s1'), null, 'it is ended here at once');
+    assert.equal(await a.get('s1'), null, 'the session ends at node a at once');
     await lose(store);
     await views.a.tellAgain();
     await settled();
@@ -66,7 +66,7 @@ for (const loss of ['it', 'everything'] as const) {
     await bench.close();
   });
 
-  test(`fault:F28 a session that is ended elsewhere while a node writes it again, ${loss} having been lost, stays ended`, async () => {
+  test(`fault:F28 a session that ends elsewhere while a node rewrites it, after the store lost ${loss}, stays ended`, async () => {
     const { bench, store, views, a, b, kept } = await twoNodes();
     await lose(store);
     const writing = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ for (const loss of ['it', 'everything'] as const) {
     await bench.close();
   });
 
-  test(`fault:F28 what is written of a session while another node writes it again, ${loss} having been lost, stays`, async () => {
+  test(`fault:F28 a change of a session while another node rewrites it, after the store lost ${loss}, stays`, async () => {
     const { bench, store, views, a, b, kept } = await twoNodes();
     await lose(store);
     const writing = Promise.withResolvers<void>();
@@ -102,7 +102,7 @@ for (const loss of ['it', 'everything'] as const) {
     await bench.close();
   });
 
-  test(`fault:F28 a session that the store has lost with ${loss} is written again once, by whichever node is first`, async () => {
+  test(`fault:F28 a session is written again once, by the first node, after the store has lost ${loss}`, async () => {
     const { bench, store, views, a, b, kept } = await twoNodes();
     await lose(store);
     await Promise.all([views.a.tellAgain(), views.b.tellAgain()]);
@@ -124,7 +124,7 @@ for (const loss of ['it', 'everything'] as const) {
   });
 }
 
-test('a session that ended elsewhere is not written any more, whatever this node still had to write', async () => {
+test('a pending write of a node does not restore a session that another node has ended', async () => {
   const { bench, views, a, b, kept } = await twoNodes();
   const writing = Promise.withResolvers<void>();
   views.a.writes = writing.promise;
@@ -136,7 +136,7 @@ test('a session that ended elsewhere is not written any more, whatever this node
   writing.resolve();
   await bench.pass(1_500);
   assert.deepEqual([await a.all(), await b.all(), await kept()], [[], [], []]);
-  assert.ok(bench.heard.includes('a s1 gone'), 'it hears of that by then');
+  assert.ok(bench.heard.includes('a s1 gone'), 'node a notices the end by then');
   await bench.close();
 });
 

@@ -44,7 +44,7 @@ test('S2.29 a task that one node began is known to all, and to nodes that join l
   const record = a.add(newTask('t1'));
   await settled();
   assert.deepEqual(b.find('s', 't1', ADA), record);
-  // What is heard at any node is known at all of them, and wakes who waits there; nobody else is told twice.
+  // A change at any node reaches all nodes and wakes the waiters there; only the node of the change reports it.
   const woken: string[] = [];
   a.watch(record.key, ({ status }) => woken.push(`a ${status}`));
   b.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
@@ -63,7 +63,7 @@ test('S2.29 a task that one node began is known to all, and to nodes that join l
   await nodes.dispose();
 });
 
-test('a task that has ended stays ended, whatever another node still believes', async () => {
+test('a task that has ended stays ended when another node updates an older state of it', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
   const record = a.add(newTask('t1'));
@@ -80,7 +80,7 @@ test('a node that does not know how a task ended cannot reopen it', async () => 
   const [a, b] = [nodes.node(), nodes.node()];
   const record = a.add(newTask('t1'));
   await settled();
-  // Both at once: what a has to say arrives first, and b has not heard of it.
+  // Both at once: the change of node a arrives first, and node b has not received it.
   a.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
   b.sessionEnded(ADA.sessionId!);
   await settled();

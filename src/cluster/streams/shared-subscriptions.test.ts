@@ -4,7 +4,7 @@ import { LossyStore } from '../../../test/support/lossy-store.ts';
 import { resource, SESSION, SlowHearing, SubscriptionsBench } from '../../../test/support/subscriptions-bench.ts';
 import { ownerOf, type SharedSubscription } from './shared-subscriptions.ts';
 
-test('check:C9 of several nodes that learn of the end of one, only one subscribes again', async () => {
+test('check:C9 when a node ends, only one of the other nodes subscribes again', async () => {
   const bench = new SubscriptionsBench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
@@ -19,7 +19,7 @@ test('check:C9 of several nodes that learn of the end of one, only one subscribe
   assert.equal(reported.length, 2);
   assert.ok(reported.some((line) => line.endsWith('again counter://value')));
   assert.ok(reported.some((line) => line.endsWith('again counter://other')));
-  // And no more of it, whoever hears of the end of whom.
+  // A repeated report of the end and an opened stream cause no further subscription.
   b.nodeGone('a');
   void c.opened(SESSION, false);
   await bench.pass(100);
@@ -43,7 +43,7 @@ test('check:C9 a subscription without a listener waits for the node where a stre
   bench.listening.add('c');
   await bench.pass(100);
   assert.deepEqual(bench.take(), ['c again counter://value']);
-  // The next time its stream moves it is told that it may have missed something, and no more.
+  // When its stream moves again, the client gets a hint that it may have missed updates, and nothing else.
   bench.listening.add('b');
   void b.opened(SESSION, true);
   await bench.pass(100);
@@ -81,7 +81,7 @@ test('check:C9 a server that cannot be asked is asked again; one that refuses is
   for (const node of [a, b, c]) node.close();
 });
 
-/** Node a, which held a subscription, is gone; its client listens at b, which hears of changes late. */
+/** Node a, which held a subscription, is gone; its client listens at b, which receives changes late. */
 async function ownerGone(bench: SubscriptionsBench) {
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
@@ -94,7 +94,7 @@ async function ownerGone(bench: SubscriptionsBench) {
 }
 
 for (const heard of [true, false]) {
-  test(`check:C9 a subscription is taken although the store did not answer, ${heard ? 'with' : 'without'} news of the record`, async () => {
+  test(`check:C9 a node takes a subscription although the store did not answer, ${heard ? 'with' : 'without'} news of the record`, async () => {
     const bench = new SubscriptionsBench();
     const { slow, b } = await ownerGone(bench);
     slow.losesAnswer = true;
@@ -112,7 +112,7 @@ for (const heard of [true, false]) {
   });
 }
 
-test('check:C9 what one node ended or renewed is in the registry of no other', async () => {
+test('check:C9 a subscription that one node ended or renewed is in the registry of no other node', async () => {
   const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
@@ -136,7 +136,7 @@ test('check:C9 what one node ended or renewed is in the registry of no other', a
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 a session that was ended while its node was gone leaves nothing, and no session leaves too much', async () => {
+test('check:C9 a session that ends while its node is gone leaves no record, and has at most 1000 subscriptions', async () => {
   const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   for (let at = 0; at < 1_000; at++) a.made(resource(`counter://${at}`));
@@ -157,7 +157,7 @@ test('check:C9 a session that was ended while its node was gone leaves nothing, 
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 a late record of a renewed subscription takes it from no node', async () => {
+test('check:C9 a late record of a renewed subscription does not take it from its node', async () => {
   const bench = new SubscriptionsBench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
@@ -170,7 +170,7 @@ test('check:C9 a late record of a renewed subscription takes it from no node', a
   await bench.pass(50);
   slow.release();
   assert.deepEqual(bench.take(), []);
-  // Another node had it before, of which this one hears when it has it already: not both are to let go.
+  // Node b receives the earlier record of node a after its own: only a may drop the subscription.
   slow.hold();
   a.made(resource('counter://other'));
   await bench.pass(50);
@@ -178,7 +178,7 @@ test('check:C9 a late record of a renewed subscription takes it from no node', a
   await bench.pass(50);
   slow.release();
   assert.deepEqual(bench.take(), ['a drop counter://other']);
-  // And who has it since takes it all the same.
+  // Node a takes it again by subscribing later.
   a.made(resource('counter://other'));
   await bench.pass(50);
   assert.deepEqual(bench.take(), ['b drop counter://other']);
@@ -209,7 +209,7 @@ test('check:C9 ending a subscription that no session has writes nothing', async 
   for (let at = 0; at < 20; at++) b.givenUp(resource(`counter://${at}`));
   await bench.pass(100);
   assert.equal(slow.removals, 0);
-  // Not heard of here, but there.
+  // Node a has the record, but node b has not received it.
   slow.hold();
   a.made(resource());
   await bench.pass(50);
@@ -221,7 +221,7 @@ test('check:C9 ending a subscription that no session has writes nothing', async 
   for (const node of [a, b]) node.close();
 });
 
-test('check:C9 the count of a principal at other nodes is known, whichever node takes them over', async () => {
+test('check:C9 each node knows the count of a principal at other nodes, also after another node takes over', async () => {
   const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const [anna, bert] = [ownerOf('agent:anna'), ownerOf('agent:bert')];
@@ -234,7 +234,7 @@ test('check:C9 the count of a principal at other nodes is known, whichever node 
   a.givenUp(resource('counter://1'));
   await bench.pass(200);
   assert.deepEqual([a.countElsewhere(anna), b.countElsewhere(anna)], [1, 1]);
-  // Where a is gone what it had counts still, until somebody has taken it or its session has ended.
+  // The subscriptions of the gone node a count until another node takes them over or their session ends.
   bench.there.delete('a');
   a.close();
   assert.equal(b.countElsewhere(anna), 1);
@@ -251,7 +251,7 @@ test('check:C9 the count of a principal at other nodes is known, whichever node 
 });
 
 for (const minutes of [5, 50, 80, 300]) {
-  test(`fault:F28 a subscription that was given up while its node was away for ${minutes} minutes stays so, and its mark goes after an hour`, async () => {
+  test(`fault:F28 a subscription that was given up while its node was away for ${minutes} minutes stays given up, and its mark expires after an hour`, async () => {
     const bench = new SubscriptionsBench();
     const store = new LossyStore(bench.clock);
     const view = store.view();
@@ -281,7 +281,7 @@ for (const minutes of [5, 50, 80, 300]) {
   });
 }
 
-test('check:C9 where all nodes together have no room the next subscription is refused, and none that is there is left out', async () => {
+test('check:C9 when the cluster has no room the next subscription is refused, and all existing ones are kept', async () => {
   const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a', bench.state, 3), await bench.node('b', bench.state, 3)];
   const of = (sessionId: string): SharedSubscription => ({ ...resource(), sessionId });
@@ -308,7 +308,7 @@ test('check:C9 where all nodes together have no room the next subscription is re
 });
 
 for (const first of ['hears of the new one', 'deletes the old one'] as const) {
-  test(`check:C9 fault:F28 a subscription that was given up at a node without the store, and made at another, stays though the node ${first} first`, async () => {
+  test(`check:C9 fault:F28 a subscription made at another node stays, though a node without the store gave it up and ${first} first`, async () => {
     const bench = new SubscriptionsBench();
     const store = new LossyStore(bench.clock);
     const view = store.view();
@@ -338,7 +338,7 @@ for (const first of ['hears of the new one', 'deletes the old one'] as const) {
   });
 }
 
-test('check:C9 a node deletes what it has just taken over, though it has not heard of its own record', async () => {
+test('check:C9 a node can delete a subscription that it has just taken over before it receives its own record', async () => {
   const bench = new SubscriptionsBench();
   const { slow, b } = await ownerGone(bench);
   slow.hold();

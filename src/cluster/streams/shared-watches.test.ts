@@ -21,10 +21,10 @@ const URI = 'counter://value';
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
 
-/** Nodes whose calls come to one session of a server: what it was asked last is what it does. */
+/** Nodes whose calls reach one session of a server, which does what the last request asked for. */
 class Bench extends ClusterBench {
   readonly asked: string[] = [];
-  /** What the server was asked and has not taken yet, while it is slow. */
+  /** Requests that the slow server has not handled yet. */
   readonly waiting: Call[] = [];
   slow = false;
 
@@ -52,7 +52,7 @@ class Bench extends ClusterBench {
   }
 }
 
-/** What the node was told to subscribe to anew, since it was looked at last. */
+/** The events since the last call that make the node subscribe again. */
 function renewed({ events }: PlayedNode): string[] {
   return events.heard.splice(0).filter((line) => line.startsWith('connectionChanged'));
 }
@@ -66,7 +66,7 @@ async function bench(run: (nodes: Bench) => Promise<void>): Promise<void> {
   }
 }
 
-test('check:C9 what the nodes watch in one session of a server ends there with the last of them', () =>
+test('check:C9 only the last unsubscribe of the nodes that watch in one session of a server reaches it', () =>
   bench(async (nodes) => {
     const [a, b, c] = [await nodes.node('a'), await nodes.node('b'), await nodes.node('c', [])];
     for (const node of [a, b, c]) await nodes.asks(node, SUBSCRIBE);
@@ -78,7 +78,7 @@ test('check:C9 what the nodes watch in one session of a server ends there with t
     assert.deepEqual(nodes.asked, [UNSUBSCRIBE]);
   }));
 
-test('check:C9 a node that died watches nothing, one that does not answer may', () =>
+test('check:C9 a dead node does not prevent an unsubscribe, a node that only does not answer does', () =>
   bench(async (nodes) => {
     const [a, b, c] = [await nodes.node('a'), await nodes.node('b'), await nodes.node('c')];
     for (const node of [a, b]) await nodes.asks(node, SUBSCRIBE);
@@ -87,7 +87,7 @@ test('check:C9 a node that died watches nothing, one that does not answer may', 
     await nodes.asks(a, UNSUBSCRIBE);
     assert.deepEqual(nodes.asked.splice(0), [SUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE]);
     await nodes.asks(a, SUBSCRIBE);
-    // Silent for so short a time that it counts as being there.
+    // Silent for too short a time to count as lost.
     c.cut();
     await nodes.asks(a, UNSUBSCRIBE);
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
@@ -124,7 +124,7 @@ test('check:C9 a client that subscribes at one node while another node unsubscri
     const subscribed = [nodes.ask(b, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
     await nodes.pass(100);
     nodes.slow = false;
-    // Whatever has come to the server by now it may take in any order.
+    // The server may handle the requests that it has by now in any order.
     for (const call of nodes.waiting.splice(0).reverse()) nodes.take(call);
     await nodes.until(Promise.all([givenUp, ...subscribed]));
     assert.deepEqual(nodes.asked.slice(-3), [UNSUBSCRIBE, SUBSCRIBE, SUBSCRIBE]);
@@ -132,7 +132,7 @@ test('check:C9 a client that subscribes at one node while another node unsubscri
     assert.equal(nodes.asked.at(-1), SUBSCRIBE);
   }));
 
-test('check:C9 a withdrawal that its server takes long for removes no subscription', () =>
+test('check:C9 an unsubscribe that takes the server long removes no later subscription', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b')];
     await nodes.asks(a, SUBSCRIBE);
@@ -141,7 +141,7 @@ test('check:C9 a withdrawal that its server takes long for removes no subscripti
     await nodes.pass(100);
     const subscribed = [nodes.ask(b, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
     await nodes.pass(30_000);
-    assert.equal(nodes.waiting.length, 1, 'the server has not said that it is withdrawn');
+    assert.equal(nodes.waiting.length, 1, 'the server has not answered the unsubscribe');
     nodes.slow = false;
     nodes.take(nodes.waiting.pop()!);
     await nodes.until(Promise.all([givenUp, ...subscribed]));
@@ -165,7 +165,7 @@ test('check:C9 a client that subscribes does not wait for ever for a node that d
     for (const call of nodes.waiting.splice(0)) nodes.take(call);
   }));
 
-test('check:C9 a client that subscribes does not wait for ever for a node that said in vain that its withdrawal is over', () =>
+test('check:C9 a client that subscribes does not wait for ever for a node whose report of its unsubscribe was lost', () =>
   bench(async (nodes) => {
     const wires: CuttableWire[] = [];
     const open = nodes.hub.open.bind(nodes.hub);

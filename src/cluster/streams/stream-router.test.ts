@@ -25,7 +25,7 @@ test('check:C9 an answer goes to the node that its id names, a cancellation to a
     const refusal = errorOf(`"${b.bus.peer}-4"`, Buffer.from('{"code":-32601,"message":"no"}'), 'stateful');
     streams.forward('s', refusal);
     assert.deepEqual(await said(), [`b s ${refusal.bytes}`]);
-    // Of this node, of none, and such as no node gives.
+    // Ids of this node, of no node, and ids that no node issues.
     for (const id of [`"${a.bus.peer}-1"`, '"ffffffffffffffff-1"', '"*-1"', `"${b.bus.peer}.x-1"`, '7', 'null']) {
       streams.forward('s', result(id, '{}', 'stateful'));
       assert.deepEqual(await said(), [], id);
@@ -35,7 +35,7 @@ test('check:C9 an answer goes to the node that its id names, a cancellation to a
     assert.deepEqual(await said(), [`b s ${cancellation.bytes}`, `c s ${cancellation.bytes}`]);
   }));
 
-test('a stream that opens again at its node is told to a node that has joined since, and to no other', () =>
+test('a stream that opens again at its node is announced to a node that has joined since', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const join = (name: string) => {
@@ -64,7 +64,7 @@ test('a stream that opens again at its node is told to a node that has joined si
 
 const NOTE = notification('notifications/message', '{}', 'stateful');
 const QUESTION = request('roots/list', '7', '{}', 'stateful');
-/** More than a node keeps. */
+/** More streams than a node remembers. */
 const MANY = 140_000;
 
 /** A node whose clients are those of `open`; what they get is in `heard`. */
@@ -101,12 +101,12 @@ async function openAtB(nodes: ClusterBench) {
   return { a, b, heard, asked: tapped(b, 'all', 'sought') };
 }
 
-/** Streams of as many other sessions open at `at` as push everything out of the memory of `node`. */
+/** Opens so many streams of other sessions at `at` that `node` forgets all others. */
 function flood(node: PlayedNode, at: PlayedNode, prefix = 'x'): void {
   for (let i = 0; i < MANY; i++) node.cluster.streams.openedAt(`${prefix}${i}`, at.bus.peer);
 }
 
-/** The sessions named in messages of this kind, by message, and where each was sent. */
+/** The sessions named in each message of this kind that is sent to `to`. */
 function tapped({ bus }: PlayedNode, to: string, kind: string): (readonly string[])[] {
   const seen: (readonly string[])[] = [];
   bus.subscribe(`trunkline.side.${to}`, (payload) => {
@@ -116,7 +116,7 @@ function tapped({ bus }: PlayedNode, to: string, kind: string): (readonly string
   return seen;
 }
 
-test('a stream that opened before many others still gets what another node has for it, in order, and a node asks once', () =>
+test('a stream that opened before many others still gets messages of another node in order; that node asks once', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b, c] = [
@@ -142,7 +142,7 @@ test('a stream that opened before many others still gets what another node has f
     assert.deepEqual(asked, [['s'], ['t']]);
   }));
 
-test('what is for a stream that was used lately does not wait, however many others open', () =>
+test('messages for a recently used stream do not wait, however many others open', () =>
   onNodes(async (nodes) => {
     const { a, b, heard, asked } = await openAtB(nodes);
     for (let i = 0; i < MANY; i++) {
@@ -154,7 +154,7 @@ test('what is for a stream that was used lately does not wait, however many othe
     assert.deepEqual([heard, asked], [Array(15).fill('b s'), []]);
   }));
 
-test('sessions that ended take no place, and no node is asked while nothing was forgotten', () =>
+test('ended sessions push out no others, and a node that forgot no stream asks no other node', () =>
   onNodes(async (nodes) => {
     const { a, b, heard, asked } = await openAtB(nodes);
     for (let i = 0; i < MANY; i++) {
@@ -168,7 +168,7 @@ test('sessions that ended take no place, and no node is asked while nothing was 
     assert.deepEqual([heard, asked], [['b s'], []]);
   }));
 
-test('what is for a session without a stream is kept here after no node has answered; the next message does not wait', () =>
+test('a message for a session without a stream stays here when no node has answered; the next message does not wait', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
@@ -181,22 +181,22 @@ test('what is for a session without a stream is kept here after no node has answ
     await nodes.pass(200);
     streams.deliver('s', NOTE);
     assert.deepEqual(heard.splice(0), ['a s', 'a s']);
-    // It opens there later.
+    // The stream opens at `b` later.
     assert.equal(b.opens('s'), false);
     await nodes.pass(100);
     streams.deliver('s', NOTE);
     await nodes.pass(100);
     assert.deepEqual([heard.splice(0), asked], [['b s'], [['s']]]);
-    // It opens here later, and was at no other node.
+    // A stream opens here later, and was at no other node.
     streams.deliver('r', NOTE);
     await nodes.pass(1_600);
     assert.equal(a.opens('r'), false);
     assert.deepEqual(heard.splice(0), ['a r']);
-    // While a message waits, it opens here.
+    // A stream opens here while a message waits.
     streams.deliver('t', NOTE);
     assert.equal(a.opens('t'), true);
     assert.deepEqual(heard.splice(0), ['a t']);
-    // Alone, it has no node to ask.
+    // The last node has no other to ask.
     await b.cluster.close();
     await nodes.pass(100);
     streams.deliver('u', NOTE);
@@ -220,7 +220,7 @@ test('a stream between two connections is found at the node that had it last, al
     assert.deepEqual(heard, ['b s', 'b s']);
   }));
 
-test('a node that missed messages asks where the streams are that it does not know of', () =>
+test('a node that missed messages asks the others for streams that it does not know', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
@@ -234,7 +234,7 @@ test('a node that missed messages asks where the streams are that it does not kn
     assert.deepEqual(heard, ['b s']);
   }));
 
-test('a node that lost all others in an outage asks them where the streams are that it does not know of', () =>
+test('a node that lost all others in an outage asks them for streams that it does not know', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const open = new Set<string>();
@@ -252,7 +252,7 @@ test('a node that lost all others in an outage asks them where the streams are t
     assert.deepEqual(heard, ['b s']);
   }));
 
-test('messages for a stream go to its node again when this node, which alone had lost it, has found it', () =>
+test('messages for a stream go to its node again when this node alone had lost that node and has found it again', () =>
   onNodes(async (nodes) => {
     const { a, b, heard } = await openAtB(nodes);
     b.mute();
@@ -267,7 +267,7 @@ test('messages for a stream go to its node again when this node, which alone had
     assert.deepEqual(heard, ['b s']);
   }));
 
-test('a node that missed an announcement learns where a stream went that it knew elsewhere', () =>
+test('a node that missed the announcement that a stream moved learns its new node', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const open = new Set<string>();
@@ -289,7 +289,7 @@ test('a node that missed an announcement learns where a stream went that it knew
     assert.deepEqual(heard, ['c s']);
   }));
 
-test('an answer of where a stream was does not take it from where it has opened since', () =>
+test('an outdated answer about a stream does not replace the node where it has opened since', () =>
   onNodes(async (nodes) => {
     const { a, b } = await openAtB(nodes);
     assert.equal(a.opens('s'), true);
@@ -315,7 +315,7 @@ test('messages that wait for an answer have a bound; beyond it they count as for
     assert.deepEqual(heard, []);
   }));
 
-test('streams that open within a moment are announced together, and not those that have moved on', () =>
+test('streams that open within a moment are announced together, without those that have moved on', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];

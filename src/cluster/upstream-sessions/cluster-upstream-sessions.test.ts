@@ -52,7 +52,7 @@ class Web extends ScriptedServer {
     return this.links.reduce((sum, link) => sum + link.count('initialize'), 0);
   }
 
-  /** Sessions that it was told the end of, by how many. */
+  /** Deleted sessions, one entry for each deletion. */
   get deleted(): string[] {
     return this.links
       .filter((link) => link.closedWith === 'remove')
@@ -60,7 +60,7 @@ class Web extends ScriptedServer {
       .sort();
   }
 
-  /** Who listens to which session. */
+  /** Sessions with a listening connection, one entry for each connection. */
   get listened(): string[] {
     return this.live.filter((link) => link.listening).map((link) => sessionOf(link)!);
   }
@@ -73,7 +73,7 @@ class Web extends ScriptedServer {
     this.counts.clear();
   }
 
-  /** As over HTTP: 404 to this request ends the connection, and what was not answered was not taken. */
+  /** As over HTTP: a 404 to this request ends the connection, and unanswered requests were not executed. */
   #known(link: ScriptedTransport): string | null {
     const session = sessionOf(link);
     if (session !== null && this.counts.has(session)) return session;
@@ -82,7 +82,7 @@ class Web extends ScriptedServer {
   }
 }
 
-/** Whose connection it is. */
+/** The node of each connection. */
 const NODES = new WeakMap<ScriptedTransport, string>();
 const MADE = new WeakMap<ScriptedTransport, string>();
 
@@ -166,13 +166,13 @@ test('S0.18 check:C4 calls of one session at three nodes use one session of the 
       .linksOf('upstream-1')
       .flatMap((link) => link.seen.map(({ id }) => id).filter((id) => id !== undefined));
     assert.equal(new Set(ids).size, ids.length);
-    // Another session's is another.
+    // Another session uses another session of the server.
     assert.equal(await bench.call(nodes[1], 'two'), 'upstream-2 1');
     assert.equal(await bench.call(nodes[0], 'two'), 'upstream-2 2');
     assert.equal(web.initializes, 2);
   }));
 
-test('fault:F22 check:C7 S0.20 of all calls that get the 404 one initializes a forgotten session again, and its loss is reported once', () =>
+test('fault:F22 check:C7 S0.20 one call of those that get the 404 initializes a forgotten session again, and its loss is reported once', () =>
   three(async (bench, nodes) => {
     const { web } = bench;
     for (const node of nodes) await bench.call(node, 'one', 'debug');
@@ -202,7 +202,7 @@ test('fault:F22 a 404 of an earlier session does not end the present one', () =>
     web.forgetSessions();
     assert.equal(await bench.call(a), 'upstream-2 1');
     assert.equal(await bench.call(b), 'upstream-2 2');
-    // The third node hears of its session's end only now.
+    // The third node learns only now that its session has ended.
     late!.end({ kind: 'session_lost' });
     assert.equal(await bench.call(c), 'upstream-2 3');
     assert.equal(await bench.call(a), 'upstream-2 4');
@@ -250,7 +250,7 @@ test('check:C9 a session ends at its server once, whichever nodes used it and no
     for (const { upstreams } of nodes) upstreams.set.releaseSession('one');
     await bench.cluster.pass(3_000);
     assert.deepEqual(web.deleted, ['upstream-1']);
-    // Of one that no node has a connection for.
+    // Also a session that no node has a connection for.
     const [a, b] = nodes;
     await bench.call(a, 'two');
     await bench.cluster.until(a.upstreams.set.close('shutdown'));
@@ -285,7 +285,7 @@ test('check:C9 fault:F30 one node listens to a session; when it leaves another c
     const third = listener();
     assert.ok(third !== first && third !== second);
     assert.deepEqual(third.listened, [{ after: null, gap: true }]);
-    // Who comes back finds it taken.
+    // The node that returns does not take over.
     dead.restore();
     await cluster.pass(3_000, atMostOne);
     assert.equal(listener(), third);
@@ -386,8 +386,8 @@ test('a server whose handshake result exceeds the store’s limit has a session 
     assert.equal(await bench.call(a), 'upstream-1 2');
     assert.equal(await bench.call(b), 'upstream-2 1');
     assert.equal(await bench.call(b), 'upstream-2 2');
-    assert.deepEqual(web.listened.sort(), ['upstream-1', 'upstream-2'], 'each is heard by its own node');
-    // Nor does it keep others from being looked after.
+    assert.deepEqual(web.listened.sort(), ['upstream-1', 'upstream-2'], 'each node listens to its own session');
+    // Later checks do not open the sessions again.
     await cluster.pass(70_000);
     assert.equal(await bench.call(a), 'upstream-1 3');
     assert.equal(web.initializes, 2);

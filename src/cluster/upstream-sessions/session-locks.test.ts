@@ -18,11 +18,11 @@ const KEY = Buffer.alloc(32, 7);
 const PLACE: UpstreamSessionRef = { server: 'web', identity: 'i', key: 'k' };
 const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
 
-/** The store, which may leave writes without an answer, or everything. */
+/** A store that can leave updates, or all requests, without an answer. */
 class Store implements SharedState {
   silent = false;
   mute = false;
-  /** What is created is there, and that is not said. */
+  /** Creates are stored, but get no answer. */
   unheard = false;
   readonly #state: SharedState;
   readonly #clock: Clock;
@@ -106,7 +106,7 @@ test('S0.20 a lock whose release the store did not accept is free soon, though i
   assert.equal(entered, 'lock');
 });
 
-/** A connection of which nothing is known. */
+/** A connection that does nothing. */
 function member(): SessionMember {
   return {
     listens: false,
@@ -151,7 +151,7 @@ test('S0.20 a store that is connected and does not answer for some seconds makes
   assert.equal(entered.record.mcpSessionId, RECORD.mcpSessionId);
 });
 
-test('S0.20 a node that waited for the store in vain opens a session alone, the next one at once, and publishes it when the store answers', async () => {
+test('S0.20 a node that gets no answer from the store opens a session alone, the next one sooner, and publishes it when the store answers', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
@@ -166,7 +166,7 @@ test('S0.20 a node that waited for the store in vain opens a session alone, the 
   await lock.opened(RECORD);
   a.join(PLACE, member());
   const second = a.acquire({ ...PLACE, key: 'another' }, null, () => true);
-  assert.ok((await passing(clock, second)) <= 2_100, 'nobody waits again');
+  assert.ok((await passing(clock, second)) <= 2_100, 'the second call does not wait again');
   store.mute = false;
   for (let i = 0; i < 40; i++) {
     await clock.advance(100);
@@ -211,15 +211,15 @@ test('S0.20 a store that can be read and accepts no writes does not delay a call
   assert.ok(waitedMs >= 3_000 && waitedMs <= 5_000, String(waitedMs));
   assert.equal((await first).kind, 'lock');
   const second = b.acquire(PLACE, null, () => true);
-  assert.ok((await passing(clock, second)) <= 100, 'nobody waits again');
+  assert.ok((await passing(clock, second)) <= 100, 'the second call does not wait again');
 });
 
-test('S0.20 a caller that gives up while the store does not answer leaves no other waiting', async () => {
+test('S0.20 a caller that gives up while the store does not answer does not block the next caller', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
   const [a, b] = [node('a', store, clock), node('b', state, clock)];
-  // Its write arrives, and it does not hear of that.
+  // The store applies the write of `a`, but `a` gets no answer.
   store.unheard = true;
   let wanted = true;
   const entering = a.acquire(PLACE, null, () => wanted);

@@ -28,7 +28,7 @@ function top(code: ProblemCode, members: string): Case {
 
 const KEY = '0123456789abcdef';
 
-/** In the order of the golden file. What each one prints stands there, to the character. */
+/** In the order of the golden file, which has the exact text that each one prints. */
 const CASES: readonly Case[] = [
   json('TL1001', '', { files: ['missing.json'] }),
   json('TL1002', '', { files: ['folder'] }),
@@ -192,7 +192,7 @@ test('every problem is printed with code, place, frame and fix S3.14 S2.22 check
 });
 
 test('every code of the catalogue has a case', () => {
-  // Not of the files: test/cluster/named-clusters.test.ts.
+  // TL1705 does not come from the files: test/cluster/named-clusters.test.ts.
   const covered = new Set<string>([...CASES.map(({ code }) => code), 'TL1705']);
   assert.deepEqual(
     Object.keys(PROBLEMS).filter((code) => !covered.has(code)),

@@ -5,7 +5,7 @@ import { suggest } from './problem.ts';
 
 const fold = (word: string): string => word.toLowerCase().replaceAll(/[-_]/g, '');
 
-/** Every cell of the table, as it stands in the books. */
+/** The whole distance table, as textbooks define it. */
 function distance(a: string, b: string): number {
   const table = Array.from({ length: a.length + 1 }, (_, i) => Array.from({ length: b.length + 1 }, (_, j) => i + j));
   for (let i = 1; i <= a.length; i++) {
@@ -33,7 +33,7 @@ test('the suggestion is the nearest name, the first of equals, and near', () => 
   );
 });
 
-test('a very long name is compared with nothing', () => {
+test('very long names are not compared', () => {
   assert.equal(suggest('x'.repeat(81), ['x'.repeat(81)]), null);
   assert.equal(suggest('server', ['x'.repeat(100_000), 'sever']), 'sever');
 });

@@ -21,7 +21,7 @@ function read(text: string): Record<string, string> {
   return Object.fromEntries(values!);
 }
 
-test('values plain, quoted, with comments, and with what only resembles one', () => {
+test('values can be plain, quoted, with comments, and with text that only resembles a comment', () => {
   const text = [
     '# a comment',
     '',
@@ -55,7 +55,7 @@ test('values plain, quoted, with comments, and with what only resembles one', ()
 });
 
 test('a line of any kind is read in bounded time', { timeout: 20_000 }, () => {
-  // What takes quadratic time takes minutes here.
+  // A parser with quadratic time would take minutes here.
   const blank = ' '.repeat(500_000);
   const lines = [`A=x${blank}y`, `B=${blank}y`, `C="x"${blank}y`, `D="${'\\"'.repeat(200_000)}`, `E=x${blank}#`];
   const values = read(lines.slice(0, 2).join('\n').slice(0, 1_000_000));
@@ -106,7 +106,7 @@ test('fault:F41 the user of a server’s process: by name or number, with or wit
   assert.equal(digests.size, 4);
 });
 
-test('fault:F41 on another host it has no effect and causes a warning; an invalid user is refused', async () => {
+test('fault:F41 `runAs` has no effect on another host and causes a warning; an invalid user is refused', async () => {
   const remote = await specOf({ ssh: 'me@host', runAs: { user: 'nobody' } });
   assert.ok(remote.ok);
   assert.deepEqual(

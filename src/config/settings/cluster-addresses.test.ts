@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'trunkline-addresses-'));
 after(() => rmSync(folder, { recursive: true }));
 
 const NATS = 'nats://n:4222';
-/** What `openssl rand -base64` and people come up with. */
+/** Passwords as people and `openssl rand -base64` create them. */
 const PASSWORDS = ['50%off', 'ends%', 'a/b', 'p@ss', 'a#b', 'a?b', 'a:b', 'a b', 'a%2Fb', 'ü+&=ß', '12/34@56'];
 
 function load(cluster: object, nats?: string): Promise<ConfigResult> {
@@ -58,7 +58,7 @@ test('check:H3 a percent-encoded password of any characters arrives, at NATS and
   }
 });
 
-test('check:H3 what needs no encoding, such as an @ before the last, is read alike by all', async () => {
+test('check:H3 a password with an @ that is not encoded is read alike for NATS and PostgreSQL', async () => {
   const { shown, store } = await used({ nats: 'nats://ann:p@ss@n:4222', store: 'postgresql://ann:p@ss@db/x' });
   assert.deepEqual(shown, ['ann', 'p@ss']);
   assert.deepEqual(asDatabaseReads(store), ['ann', 'p@ss', 'db', 'x']);
@@ -69,7 +69,7 @@ test('check:H3 a blank elsewhere in the address of the store does not change the
   assert.deepEqual(asDatabaseReads(store), ['ann', 'a/b', 'db', 'x']);
 });
 
-/** Both halves are looked for in what is said. */
+/** The tests search the messages for both halves. */
 const UNENCODED = [
   'GEHEIM%VERBORGEN',
   'GEHEIM%ffVERBORGEN',
@@ -81,7 +81,7 @@ const UNENCODED = [
   'GEHEIM?VERBORGEN',
   'GEHEIM@VERBORGEN/GEHEIM',
   'GEHEIM/VERBORGEN@GEHEIM',
-  // The digits are taken for a port, and all of it is an address then.
+  // A parser takes the digits for a port, and the whole text for an address.
   '12/VERBORGEN',
   '12#VERBORGEN',
   '12?VERBORGEN',
@@ -191,7 +191,7 @@ test('check:H3 the scrubber knows every form of a password', async () => {
   assert.ok(!loaded.ok && loaded.secrets.includes('hunter%two'));
 });
 
-test('a mistake in a NATS address shows where no secret can be in it', async () => {
+test('a faulty NATS address is shown if it cannot contain a secret', async () => {
   for (const [nats, message] of [
     ['127.0.0.1:21222', /"127\.0\.0\.1:21222" lacks its scheme: nats:\/\/127\.0\.0\.1:21222/],
     ['nats://127.0.0.1:2122 2', /"nats:\/\/127\.0\.0\.1:2122 2" is no address of NATS/],

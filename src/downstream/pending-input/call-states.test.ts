@@ -31,7 +31,7 @@ describe('check:B8 which requests lead a stateless client back to its waiting ca
       ['tampered', asking.post({ key: 'ann', params: { requestState: flipped } })],
       ['cut', asking.post({ key: 'ann', params: { requestState: requestState.slice(0, -1) } })],
       ['principal', asking.post({ key: 'bob', params: { requestState } })],
-      ['nobody', asking.post({ params: { requestState } })],
+      ['no key', asking.post({ params: { requestState } })],
       ['endpoint', asking.post({ key: 'ann', params: { requestState }, path: '/servers/memory/mcp' })],
       ['tool', asking.post({ key: 'ann', params: { requestState, name: 'u' } })],
       ['arguments', asking.post({ key: 'ann', params: { requestState, arguments: { a: 1 } } })],
@@ -49,7 +49,7 @@ describe('check:B8 which requests lead a stateless client back to its waiting ca
     const late = askedIn(await asking.post({ key: 'ann' }));
     const before = asking.rig.core.ran.length;
     await asking.clock.advance(10 * 60_000);
-    assert.deepEqual(asking.cancels.length, 1, 'a parked call that nobody comes back to is cancelled');
+    assert.deepEqual(asking.cancels.length, 1, 'a parked call to which no client returns is cancelled');
     assert.equal(asking.rig.downstream.waitingForInput, 0);
     assert.equal((await asking.post({ key: 'ann', params: retry(late) })).json.error.code, -32602, 'expired');
     assert.equal(asking.rig.core.ran.length, before);

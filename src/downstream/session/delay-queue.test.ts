@@ -37,7 +37,7 @@ test('members become due in order, each after its own delay, with one timer for 
   assert.deepEqual(reported, ['a', 'b']);
   await clock.advance(400);
   assert.deepEqual(reported, ['a', 'b', 'c']);
-  assert.equal(clock.pending, 0, 'no timer when nobody waits');
+  assert.equal(clock.pending, 0, 'no timer when no member waits');
 });
 
 test('a removed member is not notified, wherever it was, and can be added again', async () => {
@@ -56,7 +56,7 @@ test('a removed member is not notified, wherever it was, and can be added again'
   assert.deepEqual(reported, ['c', 'a']);
 });
 
-test('a member that makes another wait during its notification loses nothing', async () => {
+test('a member that is added during the notification of another becomes due too', async () => {
   const clock = new FakeClock();
   const queue = new DelayQueue(clock, 1_000);
   const reported: string[] = [];

@@ -40,7 +40,7 @@ test('an input request without a call stays open for 15 minutes', async () => {
   assert.deepEqual([asks.size, clock.pending], [0, 0]);
 });
 
-test('of two servers that ask under one id, only the one that cancels is affected', async () => {
+test('if two servers use the same id, a cancellation affects only the server that sent it', async () => {
   const asks = new PendingAsks('p', new FakeClock());
   const [a, b] = ['a', 'b'].map((server) => asks.open(null, { server, id: '1', token: '' }, () => {}));
   assert.equal(asks.cancel(null, { server: 'b', id: '1' }), b!.id);
@@ -50,7 +50,7 @@ test('of two servers that ask under one id, only the one that cancels is affecte
   assert.equal((await a!.answer).kind, 'result');
 });
 
-test('check:C9 no id is issued twice, though a session was put away and loaded again', () => {
+test('check:C9 no id is issued twice, even after a session is stored and loaded again', () => {
   const ids = [1, 2].map(() => {
     const asks = new PendingAsks('p', new FakeClock());
     return asks.open(null, { server: 'a', id: '1', token: '' }, () => {}).id;

@@ -138,7 +138,7 @@ test('a session that the gateway ends does not count any more', async () => {
   assert.equal(rig.downstream.sse.broadcast(notification('notifications/of_the_program', null, 'stateful')), 0);
 });
 
-test('a post for a stream of another node goes there, though that node is not heard, and is 404 if the node is gone', async () => {
+test('a post for a stream of another node goes to it even without heartbeats, and is 404 if it is gone', async () => {
   const [self, node] = ['a'.repeat(16), 'b'.repeat(16)];
   const posts: string[] = [];
   let answer: PostAnswer | null = { status: 503, code: -32600, text: 'it is not heard', id: '' };

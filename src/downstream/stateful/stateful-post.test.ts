@@ -56,7 +56,7 @@ test('a server that cannot be reached opens no session', async () => {
   assert.equal(rig.downstream.sessions.size, before);
 });
 
-test("a server's endpoint presents the server in its own words, known or not", async () => {
+test("a server's endpoint answers with the server's result, unknown members included", async () => {
   const own =
     '{"protocolVersion":"2025-06-18","capabilities":{"x":1.0},"serverInfo":{"name":"m","version":"1"},"more":[1E3]}';
   const handshake = rig.core.handshakeAnswer;
@@ -77,7 +77,7 @@ test("a server's endpoint presents the server in its own words, known or not", a
   assert.equal(reply.text, `{"jsonrpc":"2.0","id":1,"result":${own.replace('2025-06-18', '2025-11-25')}}`);
 });
 
-test('a call is answered as JSON under the client’s id, to the digit', async () => {
+test('a JSON answer keeps the client’s id and all digits unchanged', async () => {
   const headers = await rig.session();
   rig.core.on('tools/call', (exchange) => ok(exchange, '{"n":12345678901234567890,"z":1.0,"content":[]}'));
   for (const id of ['7', '-1', '9007199254740993', '12345678901234567890', '"7"', '"a\\u0062\\n"', '"ß😀"', '""']) {

@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => rig.close());
 
-/** A call that waits in the core until the test says how it goes on. */
+/** A call that waits in the core until the test finishes it. */
 class Held {
   readonly started: Promise<Exchange>;
   #start!: (exchange: Exchange) => void;
@@ -127,7 +127,7 @@ test('check:B7 fault:F17 a broken stream loses nothing: the call goes on and the
   assert.equal((await second.message()).params.progress, 2);
   const third = await second.next();
   exchange.emit(progress(4));
-  assert.equal((await second.message()).params.progress, 4, 'the stream goes on where it was taken up');
+  assert.equal((await second.message()).params.progress, 4, 'the resumed stream continues with new messages');
   second.drop();
   await new Promise((resolve) => setTimeout(resolve, 30));
   held.finish(ok(exchange, '{}'));
@@ -162,7 +162,7 @@ test('proto:S2 events of another session, or of none, are not replayed', async (
     assert.equal(reply.status, 400, id);
   }
   held.finish(ok(exchange, '{}'));
-  assert.equal((await stream.message()).id, 1, 'the owner lost nothing by it');
+  assert.equal((await stream.message()).id, 1, 'the owner of the stream lost no message');
 });
 
 test('an input request of a server has an id of the gateway, and its answer returns to the server', async () => {
@@ -213,7 +213,7 @@ test('proto:S4 the client gets no input request that it did not declare', async 
     held.finish(ok(exchange, '{}'));
     const events = (await (await opening).rest()).filter(({ data }) => data.includes(`"${method}"`));
     assert.equal(events.length, may ? 1 : 0);
-    if (may) await assert.rejects(asking, { code: 'CANCELLED' }, 'the call is over, so nobody waits any more');
+    if (may) await assert.rejects(asking, { code: 'CANCELLED' }, 'the call is over, so its input request is cancelled');
   }
 });
 
@@ -250,7 +250,7 @@ test('a cancel finds the call of its own session, and no answer follows', async 
   assert.equal((await rig.post(cancel, stranger)).status, 202);
   assert.equal(reported, '');
   assert.equal((await rig.post(cancel, headers)).status, 202);
-  assert.equal(reported, 'Esc é', 'the server learns the client’s reason');
+  assert.equal(reported, 'Esc é', 'the server receives the client’s reason');
   assert.deepEqual(numbers(await stream.rest()), []);
 });
 
@@ -378,7 +378,7 @@ test('when the gateway stops before a call is over, the client gets UNKNOWN', as
   await other.close();
 });
 
-test('the gateway knows whether a client receives the answer: none after its stream broke, until it returns', async () => {
+test('the gateway knows whether a client receives the answer: not after its stream broke, until the client returns', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
   const held = new Held('tasks/result');
   const stream = await rig.stream(call(1, 'tasks/result', { taskId: 't' }), headers);

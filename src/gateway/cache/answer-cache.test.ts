@@ -128,7 +128,7 @@ test('proto:C3 an invalid hint counts as 0 and private, and no hint is valid for
   assert.equal((await long.ask()).n, 2);
 });
 
-test('proto:C5 answers of a round of input are not kept, and each caller is asked itself', async () => {
+test('proto:C5 answers of a round of input are not kept, and each caller is asked separately', async () => {
   const bench = new Bench();
   for (const round of ['"requestState":"s"', '"inputResponses":{}']) {
     const params = `{"uri":"test://a",${round}}`;
@@ -155,16 +155,16 @@ test('proto:C6 a notification removes what it names at once, and an answer being
   assert.equal((await bench.ask('{"uri":"test://b"}')).n, 2, 'another resource stays');
   assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'and so do lists');
   bench.cache.invalidate('two', notification('notifications/tools/list_changed', null, 'stateless'));
-  assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'another server has said nothing of these');
+  assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'a notification of another server removes none');
   const held = deferred();
   bench.upstreams.respond = () => held.promise;
   const old = bench.send(bench.exchange());
   bench.cache.invalidate('one', UPDATED);
   bench.upstreams.respond = () => bench.numbered();
-  assert.equal((await bench.ask()).n, 4, 'who asks after the notification does not wait for what began before it');
+  assert.equal((await bench.ask()).n, 4, 'a later caller does not wait for a request from before the notification');
   held.resolve(complete(`"n":99,${bench.hints}`));
-  assert.deepEqual([read(await old).n, read(await old).ttlMs], [99, 0], 'who asked before gets it, as stale');
-  assert.equal((await bench.ask()).n, 4, 'and it takes nobody’s place');
+  assert.deepEqual([read(await old).n, read(await old).ttlMs], [99, 0], 'the earlier caller gets it, as stale');
+  assert.equal((await bench.ask()).n, 4, 'and it does not replace the newer answer');
 });
 
 test('proto:C7 only requests fetch answers; while the server cannot be asked a stale answer is shown for a limited time', async () => {
@@ -201,10 +201,10 @@ test('proto:C1 proto:C2 a private answer belongs to its caller, a public one to 
   assert.equal((await bench.ask(other, ada)).n, 3);
   assert.equal((await bench.ask(other, bob)).n, 4);
   assert.equal((await bench.ask(other, ada)).n, 3);
-  assert.equal((await bench.ask(other, { ...ada, handle: 'h' })).n, 5, 'what isolates a caller’s requests counts too');
+  assert.equal((await bench.ask(other, { ...ada, handle: 'h' })).n, 5, 'the handle that isolates requests counts too');
   assert.equal((await bench.ask(other, { ...ada, fingerprint: 'f' })).n, 6, 'and so do declared capabilities');
   bench.cache.clear();
-  assert.equal((await bench.ask(other, ada)).n, 7, 'new rights, new answers');
+  assert.equal((await bench.ask(other, ada)).n, 7, 'a cleared cache has no answers');
 });
 
 test('proto:C4 the key has every parameter that may affect the result', async () => {
@@ -220,7 +220,7 @@ test('proto:C4 the key has every parameter that may affect the result', async ()
   bench.upstreams.respond = () => answer(errorAnswer('0', -32602, 'no such cursor', null, 'stateless'));
   await bench.send(bench.exchange('{"cursor":"gone"}', modern, 'resources/list'));
   bench.upstreams.respond = () => bench.numbered();
-  assert.equal(await page('{}'), 6, 'a cursor that is gone takes its list’s pages along');
+  assert.equal(await page('{}'), 6, 'an invalid cursor removes all pages of its list');
 });
 
 test('callers that need the same answer at once share a request; one that cancels does not affect the others', async () => {
@@ -242,7 +242,7 @@ test('callers that need the same answer at once share a request; one that cancel
     assert.ok(cancelled.kind === 'failure' && cancelled.error.code === 'CANCELLED');
   }
   assert.equal(read(third!).n, 1);
-  // The records of all say how it was sent.
+  // The exchange of every caller says how the request was sent.
   for (const { sentAt, servedBy, attempts } of exchanges as Exchange[])
     assert.deepEqual([sentAt, servedBy, attempts], [flight.sentAt, 'b', flight.attempts]);
   assert.notEqual(flight.sentAt, undefined);
@@ -279,7 +279,7 @@ test('a defect in a shared request ends it for each caller, and is not kept', as
   assert.equal((await bench.ask()).n, 1);
 });
 
-test('a caller that receives the messages of the request does not share another’s', async () => {
+test('a caller that receives the messages of its request does not share the request of another', async () => {
   const bench = new Bench();
   bench.upstreams.respond = () => new Promise(() => {});
   void bench.send(bench.exchange());

@@ -114,7 +114,7 @@ test('a completion is refused like a read for a caller without the right, withou
       await bench.run('completion/complete', completing, { client: stranger }),
       await bench.run('resources/read', JSON.stringify({ uri }), { client: stranger }),
     ];
-    // What nobody lists may be asked of the servers that the caller may use, and is.
+    // A URI that no server lists is requested from the servers that the caller may use.
     refusals.set(
       uri,
       outcomes.map((outcome) => (outcome.kind === 'answer' ? 'asked' : outcome.error.code)),

@@ -74,7 +74,7 @@ test('S2.31 check:D4 failures of tool calls are isError results in the seeds’ 
   assert.equal(bench.upstreams.calls.length, 1);
 });
 
-test('S2.31 check:D4 for stateless clients, and on a server’s own endpoint, they are JSON-RPC errors', async () => {
+test('S2.31 check:D4 failures of tool calls are JSON-RPC errors for stateless clients and on a server’s own endpoint', async () => {
   const bench = new GatewayBench(TWO);
   const exchange = bench.exchange('tools/call', '{"name":"files__nope"}', { era: 'stateless' });
   const error = failed(await bench.gateway.run(exchange, MCP));
@@ -157,7 +157,7 @@ test('S2.28 check:E1 an agent sees and reaches its servers on every path, and an
   ] as const) {
     await bench.run(method, params, { client: ann });
   }
-  // A URI that nobody lists may be asked of the caller's own servers, never of others.
+  // A URI that no server lists is requested only from the caller's own servers.
   assert.deepEqual([...new Set(bench.upstreams.calls.map(({ server }) => server))], ['mine']);
   const own = { kind: 'server', server: 'theirs', path: '' } as const;
   for (const method of ['tools/list', 'tools/call', 'ping', 'resources/subscribe', 'anything/else']) {
@@ -193,7 +193,7 @@ test('a server that was never listed delays a list once, and is found when its t
   // The next list does not wait again.
   const second = ended(await bench.run('tools/list', null, { era: 'stateless' })) as { tools: unknown[] };
   assert.equal(second.tools.length, 3);
-  // A call to it is sent without waiting for its list: the server's own answer is the truth.
+  // A call to it is sent without waiting for its list: the server's own answer decides.
   await bench.run('tools/call', '{"name":"slow__go"}', { era: 'stateless' });
   assert.equal(bench.upstreams.calls[0]!.request.body.toString(), '{"name":"go"}');
   bench.upstreams.listed('slow', { tools: [tool('go')] });
@@ -368,6 +368,6 @@ test('check:C9 a name that the client has from another node is called once this 
   assert.deepEqual(
     asked,
     all.map((one) => `files ${one}`),
-    'nobody is asked about a server that there is not',
+    'no list is awaited for an unknown server',
   );
 });

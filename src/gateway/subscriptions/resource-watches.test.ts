@@ -12,7 +12,7 @@ const OLD = {
   capabilities: { resources: { subscribe: true } },
 };
 
-/** A stateful server whose one connection everybody shares. */
+/** A stateful server whose one connection all clients share. */
 function shared() {
   const bench = new GatewayBench({ old: OLD });
   const asked = (): string[] =>
@@ -44,7 +44,7 @@ test('check:B8 500 listeners and 500 sessions on a shared connection are one sub
     await settled();
     return answer(result('9', '{}', 'stateful'));
   };
-  // Of several principals: it is the connection that is subscribed.
+  // The clients have several principals: the subscription belongs to the connection.
   const listeners = Array.from({ length: 500 }, (_, i) => listen('o://1', agent(`a${i % 3}`, 'old')));
   const outcomes = await Promise.all(Array.from({ length: 500 }, (_, i) => subscribe(`s${i}`, 'o://1')));
   await settled();
@@ -79,7 +79,7 @@ test('check:B8 a new connection gets the same subscriptions, and the watchers ar
     bench.streams.delivered.map(({ message }) => JSON.parse(message.body.toString()).uri).filter(Boolean),
     ['o://2'],
   );
-  // A stream that was broken and is back: what was missed is not known either.
+  // The stream broke and is back: the gateway does not know the missed updates here either.
   bench.gateway.connectionChanged('old', 'shared', 'missed');
   assert.deepEqual(reported(listener), ['o://1', 'o://1']);
   assert.equal(asked().length, 4);
@@ -161,7 +161,7 @@ test('check:B8 a renewal over an unknown connection is reported with that connec
   bench.gateway.notification('old', null, updated, 'shared replica 2');
   for (const listener of listeners) assert.deepEqual(reported(listener), ['o://1', 'o://1']);
   await bench.clock.advance(60_000);
-  assert.equal(asked().length, 2, 'and nothing is asked again');
+  assert.equal(asked().length, 2, 'no request is sent again');
 });
 
 test('check:B8 a connection that does not return is requested at growing intervals while a client watches', async () => {
@@ -184,7 +184,7 @@ test('check:B8 a connection that does not return is requested at growing interva
   await bench.clock.advance(4_000);
   assert.equal(asked().length, 5);
   assert.deepEqual(reported(listener), ['o://1']);
-  // Nothing is asked of a server whose connection has gone, and nothing goes on when nobody is left.
+  // Without watchers, the gateway neither retries nor unsubscribes at a server whose connection has ended.
   bench.gateway.connectionChanged('old', 'shared', 'ended');
   listener.cancel('gone');
   await bench.clock.advance(60_000);
@@ -192,7 +192,7 @@ test('check:B8 a connection that does not return is requested at growing interva
   assert.equal(bench.clock.pending, 0);
 });
 
-test('a client that comes during the first one’s request is not refused by its cancellation', async () => {
+test('a client that subscribes during another’s request is not refused when that request is cancelled', async () => {
   const { bench, asked, subscribe } = shared();
   let first = true;
   bench.upstreams.respond = async () => {
@@ -215,7 +215,7 @@ test('check:B8 a client that subscribes before the renewal subscribes for the ot
   assert.deepEqual(reported(listener), ['o://1']);
   await bench.clock.advance(5_000);
   assert.deepEqual([asked().length, reported(listener)], [2, ['o://1']]);
-  assert.deepEqual(bench.streams.delivered, [], 'the new one has missed nothing');
+  assert.deepEqual(bench.streams.delivered, [], 'the new client has missed nothing');
 });
 
 test('concurrent first subscribers get no update, also if the first of them is refused', async () => {
@@ -246,9 +246,9 @@ test('check:A13 a client served by another replica since its own ended watches t
   assert.deepEqual(
     updated().map(({ sessionId }) => sessionId),
     ['s'],
-    'nobody knows what it missed',
+    'the gateway does not know which updates it missed',
   );
-  assert.equal(asked().length, 2, 'which that replica had agreed to for another');
+  assert.equal(asked().length, 2, 'that replica had accepted this subscription for another client');
   const message = notification('notifications/resources/updated', '{"uri":"o://1"}', 'stateful');
   bench.gateway.notification('old', null, message, 'replica 2');
   assert.deepEqual(

@@ -71,7 +71,7 @@ class Server {
     return this.bench.run(method, JSON.stringify({ uri }), { client: client('stateful', { sessionId }) });
   }
 
-  /** The URIs that the session was told of. */
+  /** The URIs of the updates that the session received. */
   delivered(sessionId: string): string[] {
     return this.bench.streams.delivered
       .filter((reported) => reported.sessionId === sessionId)
@@ -100,7 +100,7 @@ test('check:B8 500 listeners and 500 sessions on one resource are one subscripti
   server.update(server.listens[0]!, 'y://1');
   for (const listener of listeners) assert.deepEqual(reported(listener), ['ack y://1', 'y://1']);
   for (let i = 0; i < 500; i++) assert.deepEqual(server.delivered(`s${i}`), ['y://1']);
-  // Given up with the last of them, and not before.
+  // The subscription ends with the last of them, and not before.
   for (const listener of listeners) listener.cancel('gone');
   for (let i = 0; i < 499; i++) server.bench.gateway.sessionEnded(`s${i}`);
   await server.bench.clock.advance(2_000);
@@ -156,7 +156,7 @@ test('check:B8 principals do not share a subscription, and each gets only its ow
   assert.equal(server.listens.length, 2);
   server.update(server.listens[0]!, 'y://1');
   server.update(server.listens[1]!, 'y://2');
-  // A part of what was subscribed to, under a URI of its own, and what nobody asked for.
+  // A part of a subscribed resource, under a URI of its own, and a resource that no client requested.
   server.update(server.listens[0]!, 'y://2/part');
   server.update(server.listens[0]!, 'y://22');
   assert.deepEqual(reported(ann), ['ack y://1 y://2', 'y://1', 'y://2/part']);
@@ -177,7 +177,7 @@ test('check:B8 a changed set: the new listen is acknowledged before the old one 
   server.update(before, 'y://1', ',"n":1');
   assert.deepEqual(reported(second), [], 'not before the acknowledgement');
   server.acknowledge(after);
-  assert.equal(before.exchange.cancelled, null, 'what is under way on the old one still counts');
+  assert.equal(before.exchange.cancelled, null, 'the old listen stays open for updates under way');
   server.update(before, 'y://1', ',"n":2');
   server.update(after, 'y://1', ',"n":3');
   server.update(before, 'y://1', ',"n":3');
@@ -187,7 +187,7 @@ test('check:B8 a changed set: the new listen is acknowledged before the old one 
   assert.equal(after.exchange.cancelled, null);
   assert.deepEqual(reported(first), ['ack y://1', 'y://1', 'y://1', 'y://1', 'y://1'], 'some come twice');
   assert.deepEqual(reported(second), ['ack y://2', 'y://2']);
-  // What nobody wants any more is given up the same way.
+  // A resource without subscribers is dropped the same way.
   server.acknowledges = true;
   first.cancel('gone');
   await server.bench.clock.advance(1_000);
@@ -207,7 +207,7 @@ test('check:B8 after a break every resource is reported as updated, once', async
   assert.equal(server.listens.length, 2);
   assert.deepEqual(reported(listener), ['ack y://1 y://2', 'y://1', 'y://2']);
   assert.deepEqual(server.delivered('s'), ['y://2']);
-  // A server that stops ends its subscriptions in order; it is asked again.
+  // A server that stops ends the listen with a result; the gateway opens it again.
   server.end(server.listens[1]!, answer(result('0', '{"resultType":"complete"}', 'stateless')));
   await settled();
   await server.bench.clock.advance(2_000);

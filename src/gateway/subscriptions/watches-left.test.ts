@@ -21,7 +21,7 @@ function started(advertisement: Advertisement | null) {
     return { exchange, outcome: bench.gateway.run(exchange, ENDPOINT) };
   };
   const methods = () => bench.upstreams.calls.map(({ request }) => request.method);
-  /** The connection is lost; whatever is still wanted on it is asked for anew. */
+  /** The connection is lost; the gateway renews the subscriptions that clients still have. */
   const lost = async () => {
     bench.gateway.connectionChanged('old', 'shared', 'ended');
     await bench.clock.advance(60_000);
@@ -38,7 +38,7 @@ test('a session that ends while its server is away ends its watches', async () =
   bench.gateway.sessionEnded('s1');
   bench.upstreams.sessionKey = sessionKey;
   await lost();
-  assert.deepEqual(methods(), ['resources/subscribe'], 'nobody wants it any more');
+  assert.deepEqual(methods(), ['resources/subscribe'], 'no client is subscribed any more');
   await subscribing('s2').outcome;
   assert.deepEqual(methods(), ['resources/subscribe', 'resources/subscribe']);
 });
@@ -90,5 +90,5 @@ test('concurrent subscriptions of a session count while its server is being aske
   assert.ok(last.kind === 'failure' && last.error.code === 'OVERLOADED');
   resolve();
   await Promise.all(all);
-  assert.equal((await subscribe(2_000)).kind, 'answer', 'what was refused takes no room');
+  assert.equal((await subscribe(2_000)).kind, 'answer', 'refused subscriptions do not count');
 });

@@ -16,7 +16,7 @@ const YOUNG: Advertisement = {
   capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
 };
 
-/** What comes of a call that becomes a task at this server, when everything that is asked about the task ends so. */
+/** The outcome of a call that becomes a task at this server, if each request about the task ends with `about`. */
 async function ending(
   advertisement: Advertisement,
   about: (call: Call) => Outcome,
@@ -58,7 +58,7 @@ for (const [name, advertisement] of [
     assert.ok(outcome.kind === 'failure');
     const { code, data } = outcome.error;
     assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
-    assert.equal(methods.at(-1), 'tasks/cancel', 'nobody waits for it any more');
+    assert.equal(methods.at(-1), 'tasks/cancel', 'no caller waits for it any more');
   });
 
   test(`a ${name} server that was restarted meanwhile makes the call UNKNOWN`, async () => {

@@ -21,7 +21,7 @@ const OFFERS = {
 };
 const QUESTION = { method: 'elicitation/create', params: { message: 'who?', mode: 'form', requestedSchema: {} } };
 
-/** A stateless server that answers as told; each answer of `tasks/get` in turn, the last for ever. */
+/** A stateless server with scripted answers: each answer of `tasks/get` in turn, the last one repeatedly. */
 class Young {
   readonly bench = new GatewayBench(OFFERS);
   readonly polledAt: number[] = [];
@@ -45,7 +45,7 @@ class Young {
     return { exchange, outcome: this.bench.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' }) };
   }
 
-  /** What is under way first gets to where it waits. */
+  /** Work in progress first continues until it waits. */
   async advance(ms: number): Promise<void> {
     await settled();
     await this.bench.clock.advance(ms);
@@ -92,10 +92,10 @@ test('tasks/result polls at the requested interval, slower while nothing changes
   }
   const more = young.polledAt.length;
   await young.bench.run('tasks/result', JSON.stringify({ taskId }));
-  assert.equal(young.polledAt.length, more, 'what is settled is not asked for again');
+  assert.equal(young.polledAt.length, more, 'a task that has ended is not polled again');
 });
 
-test('a server that cannot be reached is tried again; if it stays away, waiting clients get an error, and may come again', async () => {
+test('an unreachable server is polled again; if it stays unreachable, the waiting client gets NOT_SENT', async () => {
   const young = new Young();
   const taskId = await young.start();
   const away = failure(new GatewayError('NOT_SENT', 'it is down'));
@@ -111,7 +111,7 @@ test('a server that cannot be reached is tried again; if it stays away, waiting 
   assert.equal(given.kind === 'failure' && given.error.code, 'NOT_SENT');
 });
 
-test('an input request is sent once, with the task it belongs to, and its answer goes back without that', async () => {
+test('an input request is sent once, with its related task, and the server gets the answer without that', async () => {
   const young = new Young();
   const taskId = await young.start();
   const asking = { status: 'input_required', inputRequests: { 'a"b': QUESTION } };
@@ -140,7 +140,7 @@ test('proto:S4 input requests that the client did not declare are not sent, and 
   assert.deepEqual([exchange.asked.length, young.sent], [0, []]);
 });
 
-test('a waiting client may give up; the task goes on, and the next one gets the unanswered input requests', async () => {
+test('a waiting client may give up; the task goes on, and the next client gets the open input requests', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
@@ -157,7 +157,7 @@ test('a waiting client may give up; the task goes on, and the next one gets the 
   assert.ok(!young.sent.some((line) => line.startsWith('tasks/cancel')));
 });
 
-test('a task that ends while its client thinks ends the wait and the input request', async () => {
+test('a task that is cancelled while its input request is open ends the wait with CANCELLED', async () => {
   const young = new Young();
   const taskId = await young.start();
   young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
@@ -228,7 +228,7 @@ test('an unanswered input request ends the wait when the client gives up, or wit
   }
 });
 
-test('a server that asks without end, or under endless keys, ends the wait', async () => {
+test('too many input requests of a server, or one with too long a key, end the wait with an error', async () => {
   const keys = (from: number, count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, QUESTION]));
   const long = { ['k'.repeat(2_000)]: QUESTION };

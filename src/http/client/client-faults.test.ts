@@ -60,7 +60,7 @@ describe('sent bytes', () => {
       const worker = await onOtherThread(how);
       const client = clientOf(worker.port);
       assert.equal((await send(client)).body, 'ok');
-      // The end of the connection arrives while this thread is busy: the client cannot have been told.
+      // The end of the connection arrives while this thread is busy: the client cannot have noticed it.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, busyMs);
       assert.equal(client.sockets.idle, 1);
       assert.equal((await send(client)).body, 'ok');
@@ -111,7 +111,7 @@ describe('slow servers', () => {
     assert.deepEqual([failure.kind, failure.sent], ['timeout', false]);
   });
 
-  test('fault:F25 a head that has begun must be complete in time, however steadily it drips', async () => {
+  test('fault:F25 a head that has begun must be complete in time, even if its bytes arrive steadily', async () => {
     const { port } = await answering((_count, socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       const timer = setInterval(() => socket.write('X-A: b\r\n'), 10);

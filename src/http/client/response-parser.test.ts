@@ -172,7 +172,7 @@ describe('response parser', () => {
     ['another protocol', 'SSH-2.0-OpenSSH_9.2\r\n'],
     ['a status of two digits', 'HTTP/1.1 20 OK\r\n\r\n'],
     ['a status out of range', 'HTTP/1.1 999 No\r\n\r\n'],
-    ['101 nobody asked for', 'HTTP/1.1 101 Switching Protocols\r\n\r\n'],
+    ['101 without an upgrade request', 'HTTP/1.1 101 Switching Protocols\r\n\r\n'],
     ['endless interim responses', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(9)],
     ['bytes after the response', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabHTTP/1.1'],
     ['a body after 204', 'HTTP/1.1 204 No Content\r\n\r\nboo'],
@@ -214,7 +214,7 @@ describe('response parser', () => {
     );
   });
 
-  test('expects no body where there is none', () => {
+  test('expects no body for 204, 304 and HEAD', () => {
     assert.equal(parse([text('HTTP/1.1 204 No Content\r\n\r\n')]).responses[0]?.ended, true);
     assert.equal(parse([text('HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n')]).responses[0]?.ended, true);
     assert.equal(parse([text('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n')], true).responses[0]?.ended, true);
@@ -294,7 +294,7 @@ function dechunk(rest: string): string | null {
 describe('a head that is repeated', () => {
   const sized = text('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n');
 
-  /** Pushes responses one after another through one parser; what each was, in short. */
+  /** Pushes responses one after another through one parser; returns a summary of each. */
   function inTurn(turns: readonly { readonly headRequest: boolean; readonly bytes: Buffer }[]): string[] {
     const reported: string[] = [];
     let current = '';
@@ -330,7 +330,7 @@ describe('a head that is repeated', () => {
     );
   });
 
-  test('differs when one letter of it does', () => {
+  test('is parsed anew when one byte of it differs', () => {
     const other = text('HTTP/1.1 201 OK\r\nContent-Length: 2\r\n\r\n');
     const turns = [sized, other, sized].map((head) => ({
       headRequest: false,

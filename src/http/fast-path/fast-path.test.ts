@@ -29,7 +29,7 @@ interface Client {
   closed(): boolean;
 }
 
-/** A server with a lane whose requests say which way they came. */
+/** A server with a fast path that records which path each request took. */
 async function rig(t: TestContext, options: Partial<FastPathOptions> = {}, answers = true): Promise<FastPathRig> {
   const seen: string[] = [];
   const waiting: FastPathContext[] = [];
@@ -113,7 +113,7 @@ describe('the fast path for plain requests', () => {
     }
   });
 
-  test('keeps a connection as long as it brings plain requests, and hands it over with the first other one', async (t) => {
+  test('keeps a connection while its requests are plain, and hands it to node:http with the first other request', async (t) => {
     const { seen, handedOver, open } = await rig(t);
     const client = open();
     client.socket.write(post([], '{1}', '/1'));
@@ -147,7 +147,7 @@ describe('the fast path for plain requests', () => {
     assert.deepEqual(new Set(seen.map((each) => each.split(' ').slice(1).join(' '))), new Set(['/cut {"long":true}']));
   });
 
-  test('a request that comes too slowly is soon at node:http, with every byte', async (t) => {
+  test('a request that arrives too slowly is handed to node:http, with every byte', async (t) => {
     const { seen, handedOver, open } = await rig(t, { tickMs: 10 });
     const [silent, late] = [open(), open()];
     const whole = post([], '{"a":"b"}', '/late');
@@ -173,7 +173,7 @@ describe('the fast path for plain requests', () => {
     assert.ok(Number(seen[0]!.split(' ').at(-1)) <= Buffer.poolSize, seen[0]);
   });
 
-  test('fault:F18 bytes for a client that does not read are held as they are, and no more', async (t) => {
+  test('fault:F18 bytes that a client does not read take at most four times their size in memory', async (t) => {
     const { waiting, open } = await rig(t, {}, false);
     const count = 20;
     const clients = Array.from({ length: count }, open);
@@ -191,7 +191,7 @@ describe('the fast path for plain requests', () => {
     const before = process.memoryUsage().arrayBuffers;
     for (let i = 0; i < 300; i++) for (const http of waiting) http.write(event);
     const grown = process.memoryUsage().arrayBuffers - before;
-    // 110 bytes each on the wire, and what the pool that they are taken from has left over.
+    // 110 bytes each on the wire, and the unused rest of the buffer pool.
     assert.ok(grown < count * 300 * 110 * 4, `${grown} bytes`);
     for (const http of waiting) http.destroy();
   });
@@ -203,7 +203,7 @@ describe('the fast path for plain requests', () => {
     const count = 600;
     client.socket.write(Array.from({ length: count }, (_, i) => post([], body, `/${i}`)).join(''));
     await until(() => waiting.length === 1);
-    // 18 MB, of which the kernel holds what it will and the lane its share; the rest stays where it is.
+    // 18 MB: the kernel and the fast path each buffer a part; the rest stays at the client.
     await new Promise((resolve) => setTimeout(resolve, 100));
     assert.ok(client.socket.writableLength > 0, 'everything was read');
     let answered = 0;
@@ -215,7 +215,7 @@ describe('the fast path for plain requests', () => {
       }
       return bodies(client.text()).length === count;
     });
-    // Where a read ended within a head the other lane went on.
+    // Where a read ended within a head, node:http served the rest.
     const order = bodies(client.text()).map((each) => each.replace(/^node/, 'plain'));
     assert.deepEqual(
       order,

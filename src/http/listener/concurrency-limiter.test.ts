@@ -36,7 +36,7 @@ class Door {
     for (const ticket of this.entered.splice(0, count)) this.limiter.leave(ticket);
   }
 
-  /** Closed-loop clients: whoever was answered or refused calls again at once. */
+  /** Closed-loop clients: each client that was answered or refused calls again at once. */
   async overload(clients: number, ms: number, turnMs: number): Promise<void> {
     for (const end = this.now + ms; this.now < end; ) {
       this.answer();
@@ -65,13 +65,13 @@ test('goal:G20 continued long turns lower the limit, never below the floor', asy
   await door.overload(40, 3_000, 25);
   assert.ok(door.refused > 0);
   assert.equal(door.limiter.limit, 4);
-  // As many as the floor are let in on the slowest machine.
+  // The limiter admits as many calls as the floor on the slowest machine.
   const { refused } = door;
   await door.overload(4, 1_000, 500);
   assert.equal(door.refused, refused);
 });
 
-test('goal:G20 the limit rises again when the loop is at ease, and ends when no request waits for it', async () => {
+test('goal:G20 the limit rises again when the loop has idle time, and ends when no request waits for it', async () => {
   const door = new Door();
   await door.overload(40, 3_000, 25);
   assert.equal(door.limiter.limit, 4);
@@ -85,7 +85,7 @@ test('goal:G20 the limit rises again when the loop is at ease, and ends when no 
   assert.equal(door.limiter.limit, Number.POSITIVE_INFINITY);
 });
 
-test('goal:G20 calls that only wait for their servers do not count, nor do those whose end was not reported', async () => {
+test('goal:G20 neither calls that only wait for their servers nor calls whose end was not reported count', async () => {
   const door = new Door();
   await door.turn(5_000, 100);
   assert.equal(door.limiter.active, 5_000);
@@ -93,7 +93,7 @@ test('goal:G20 calls that only wait for their servers do not count, nor do those
   for (let i = 0; i < 120; i++) await door.turn(1, 9);
   assert.ok(door.limiter.active <= 120);
   door.answer();
-  // Their answers come when they come, and take nobody else's place away.
+  // Their late answers take no place of other calls away.
   for (const ticket of late) door.limiter.leave(ticket);
   assert.ok(door.limiter.active >= 0 && door.limiter.active <= 120);
   await door.turn(1, 5_000);
@@ -102,7 +102,7 @@ test('goal:G20 calls that only wait for their servers do not count, nor do those
   assert.equal(door.refused, 0);
 });
 
-test('goal:G20 a loop that still waits is not overloaded, however long its turns', async () => {
+test('goal:G20 a loop with idle time is not overloaded, however long its turns', async () => {
   const door = new Door();
   door.busy = 0.8;
   await door.overload(200, 3_000, 50);

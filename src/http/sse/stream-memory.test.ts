@@ -39,7 +39,7 @@ test('goal:G16 returned blocks are used again, and whole slabs are freed when th
   for (const [i, block] of places.entries()) block.fill(i % 251);
   assert.ok(
     places.every((block, i) => block.every((byte) => byte === i % 251)),
-    'no block is anybody else’s',
+    'no block has two owners',
   );
   for (const { parts } of held) memory.giveBack(parts);
   assert.equal(memory.bytes, 2 * SLAB);

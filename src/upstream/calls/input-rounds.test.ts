@@ -69,7 +69,7 @@ async function asking(
   return { bench, script, exchange, outcome, calls: () => sent(script).seen };
 }
 
-/** The calls as they arrived, on whichever link. */
+/** The calls as they arrived, on all links. */
 function sent(script: ScriptedServer): { readonly seen: Seen[]; readonly lines: string[] } {
   const seen = script.links.flatMap((link) => link.seen);
   const lines = script.links.flatMap((link) => link.lines).filter((_, i) => seen[i]!.method === 'tools/call');
@@ -93,7 +93,7 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     );
     assert.equal(new Set(exchange.asked.map((asked) => asked.id)).size, 4);
     const params = exchange.asked.map((asked) => (asked.bodyStart < 0 ? null : JSON.parse(asked.body.toString())));
-    assert.deepEqual(params.slice(0, 3), [FORM.params, SAMPLE.params, null], 'nothing but a page gets an id');
+    assert.deepEqual(params.slice(0, 3), [FORM.params, SAMPLE.params, null], 'only a page gets an id');
     assert.match(params[3].elicitationId, /^[0-9a-f]{32}$/);
     const [begun, retried] = calls();
     assert.equal(begun!.params!['inputResponses'], undefined);
@@ -133,7 +133,7 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     assert.deepEqual(levels, ['debug', 'debug']);
   });
 
-  test('what a client writes into these members itself never reaches the server', async () => {
+  test('values of the client in requestState and inputResponses never reach the server', async () => {
     const params = '{"name":"echo","requestState":"stolen","inputResponses":{"f":{}}}';
     const { calls, outcome } = await asking([DONE], { params });
     answerText(await outcome);
@@ -184,7 +184,7 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     });
   }
 
-  test('an error of the client ends the call with it, and the call ends its other input requests', async () => {
+  test('an error of the client ends the call with that error, although another input request is open', async () => {
     const round = { resultType: 'input_required', inputRequests: { a: ROOTS, b: SAMPLE } };
     const { outcome, bench, calls } = await asking([round], { answers: false });
     await outcome;
@@ -195,10 +195,10 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
         : Promise.resolve(errorAnswer(asked.id, -1, 'the user said no', '{"k":1.0}', 'stateful'));
     const text = answerText(await bench.call('one', again));
     assert.ok(text.includes('{"code":-1,"message":"the user said no","data":{"k":1.0}}'), text);
-    assert.equal(calls().length, 2, 'the server is not told: it waits for nothing');
+    assert.equal(calls().length, 2, 'no further call is sent: the server waits for nothing');
   });
 
-  test('a client that cannot be asked makes the call UNKNOWN', async () => {
+  test('a call whose client cannot be asked is UNKNOWN', async () => {
     const { outcome } = await asking([{ resultType: 'input_required', inputRequests: { a: ROOTS } }], {
       answers: false,
     });
@@ -297,7 +297,7 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     assert.equal(error.data.retryable, false);
   });
 
-  test('the same works on a pipe', async () => {
+  test('input requests work over a pipe too', async () => {
     const bench = new UpstreamBench();
     const script = new ScriptedServer({
       ...statelessServer(),

@@ -57,7 +57,7 @@ for (const [wire, define] of [
   ['stdio', serverOf],
   ['http', httpServerOf],
 ] as const) {
-  test(`a server of both eras (${wire}): each client uses its own era, and initialize never follows on the other’s connection`, async () => {
+  test(`a server of both eras (${wire}): each client uses its own era, and the stateless connection never gets an initialize`, async () => {
     const bench = new UpstreamBench();
     const script = bilingual();
     await bench.run([define('a'), script]);
@@ -95,7 +95,7 @@ test('each era has its own handshake result and lists, also after a restart of t
   const listed = await first.set.catalog('a', old, 1000);
   assert.deepEqual([listed!.handshake.era, toolsOf(listed)], ['stateful', ['echo', 'ask']]);
   assert.equal(first.set.knownCatalog('a', modern)!.handshake.era, 'stateless');
-  // What it was listed over becomes the session's.
+  // The connection that listed the tools becomes the session's.
   answerText(await first.call('a', toolCall(old)));
   assert.deepEqual(firsts(script), ['server/discover', 'initialize']);
   await first.set.close('shutdown');
@@ -105,7 +105,7 @@ test('each era has its own handshake result and lists, also after a restart of t
   await second.run([serverOf('a'), again]);
   assert.deepEqual(toolsOf(second.set.knownCatalog('a', old)), ['echo', 'ask']);
   assert.deepEqual(toolsOf(second.set.knownCatalog('a', modern)), ['echo']);
-  // It is known now: no process for an era that nobody wants.
+  // The lists are known now: no process starts for an era that no client uses.
   answerText(await second.call('a', toolCall(old)));
   assert.deepEqual(firsts(again), ['initialize']);
   answerText(await second.call('a', toolCall(modern)));

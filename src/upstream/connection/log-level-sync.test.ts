@@ -31,7 +31,7 @@ function stateless(logLevel: string | null) {
   return toolCall(clientOf(null, '{}', { logLevel }), JSON.stringify({ name: 'echo', arguments: {}, _meta: meta }));
 }
 
-/** What the server was told and called, in order. */
+/** The levels and calls that the server received, in order. */
 function order(script: ScriptedServer): string[] {
   return script.last.seen
     .filter(({ method }) => method === 'logging/setLevel' || method === 'tools/call')
@@ -48,10 +48,10 @@ test('check:B13 the lowest level of the calls in flight is set before the call t
     await settled();
   }
   assert.deepEqual(order(script), ['call', 'warning', 'call', 'call', 'debug', 'call', 'call']);
-  assert.ok(!script.last.lines.some((line) => line.includes(LEVEL)), 'a stateful server is not told in `_meta`');
+  assert.ok(!script.last.lines.some((line) => line.includes(LEVEL)), 'a stateful server gets no level in `_meta`');
   for (const { id, method } of script.last.seen) if (method === 'tools/call') script.last.respond(id as number, {});
   await Promise.all(outcomes);
-  // Nobody wants as much any more: with the next call that asks it is less again.
+  // No call in flight needs that level any more: the next call with a level raises it.
   void bench.call('a', stateless('error'));
   await settled();
   assert.deepEqual(order(script).slice(-2), ['error', 'call']);
@@ -104,7 +104,7 @@ test('a server without logging gets no level; a stateless one gets it in the `_m
     const { params } = young.links.flatMap(({ seen }) => seen).findLast(({ method }) => method === 'tools/call')!;
     levels.push(params?._meta?.[LEVEL]);
   }
-  // What a stateless client says in its `_meta` passes as it stands; this one said nothing there.
+  // The `_meta` of a stateless client passes unchanged; the `_meta` of this one has no level.
   assert.deepEqual(levels, ['notice', undefined, undefined]);
 });
 
@@ -129,7 +129,7 @@ test('check:C9 a node does not assume the level it set last for a session that o
       const client = clientOf(sessionId, '{}', { logLevel });
       const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;
       assert.equal(
-        level.deferCall(call, () => assert.fail('it was not held back')),
+        level.deferCall(call, () => assert.fail('the call was not deferred')),
         false,
       );
     }

@@ -147,7 +147,7 @@ describe('proto:S4 check:B8 an input request of a stateful server on a pipe that
       script.last.deliver({ ...FORM, id: `more ${i}` });
       await settled();
     }
-    assert.equal(script.live.length, 4, 'there is an end to it');
+    assert.equal(script.live.length, 4, 'the number of connections is limited');
   });
 
   test('is refused where no more processes may run and calls share', async () => {
@@ -207,7 +207,7 @@ describe('proto:S4 check:B8 an input request of a stateful server on a pipe that
       link.deliver(FORM);
       await settled();
       assert.deepEqual(answerTo(link, 'roots')?.result, { roots: [] });
-      assert.equal(it.events.requests.length, 1, 'a form is nobody’s to answer');
+      assert.equal(it.events.requests.length, 1, 'no call is there to answer the form');
     }
     const { bench: it, script } = await bench();
     const silent = toolCall(clientOf(null, '{}'));
@@ -219,7 +219,7 @@ describe('proto:S4 check:B8 an input request of a stateful server on a pipe that
     assert.equal(it.events.requests.length, 1);
   });
 
-  test('belongs to no call beside a list, which can ask nothing', async () => {
+  test('goes to no client while only a list request is in flight, and roots get an empty list', async () => {
     const { bench: it, script } = await bench();
     const client = clientOf(null, ASKABLE);
     void it.call('a', call());
@@ -269,7 +269,7 @@ describe('proto:S4 check:B8 an input request of a stateful server on a pipe that
     await it.clock.advance(14 * 60_000);
     assert.equal(ended, false);
     await it.clock.advance(60_000);
-    assert.equal(ended, true, 'but not for ever');
+    assert.equal(ended, true, 'the deadline stops for a limited time');
     assert.equal(script.last.count('notifications/cancelled'), 1);
   });
 

@@ -12,7 +12,7 @@ import { ServerHealth } from './server-health.ts';
 const EVERY_MS = 1_000;
 const PING_MS = 100;
 
-/** As much of a connection as a probe looks at; nobody answers on it. */
+/** The members of a connection that a probe uses; no request on it is answered. */
 class DeafConnection {
   readonly ready = true;
   readonly live = true;
@@ -28,7 +28,7 @@ class DeafConnection {
   }
 }
 
-test('fault:F28 a process that its node may not use is neither probed nor ended; once it may, it is probed', async () => {
+test('fault:F28 a process that its node may not use is neither probed nor ended; a usable one is probed', async () => {
   const clock = new FakeClock();
   const deaf = new DeafConnection();
   let gone = 0;

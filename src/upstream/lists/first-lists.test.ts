@@ -12,7 +12,7 @@ const kinds = ['{}', '{"sampling":{}}', '{"roots":{}}', '{"elicitation":{}}'].ma
   clientOf(`s${i}`, capabilities),
 );
 
-/** What a list that others wait for is given by now; `waits` while it is not answered. */
+/** The tools in the answer to a list by now; `waits` while there is no answer, null if it came without them. */
 async function soFar(listing: Promise<ServerCatalog | null>): Promise<readonly string[] | null | 'waits'> {
   let answer: readonly string[] | null | 'waits' = 'waits';
   void listing.then((catalog) => {
@@ -34,7 +34,7 @@ test('fault:F01 goal:G13 a start that hangs delays lists in its first two second
   assert.deepEqual(await Promise.all([soFar(first), soFar(second)]), [null, null]);
   assert.equal(bench.set.status('a')!.state, 'starting');
   assert.equal(await soFar(list(2)), null);
-  // Whoever wants that server alone has nothing else to do.
+  // A client that wants this server alone goes on waiting.
   assert.equal(await soFar(bench.set.catalog('a', kinds[3]!, WAIT_MS)), 'waits');
 });
 
@@ -48,7 +48,7 @@ test('fault:F01 goal:G13 a failed server delays no list, also while it is tried 
   };
   await bench.run([httpServerOf('a', { start: 'eager' }), script]);
   assert.equal(bench.set.status('a')!.state, 'failed');
-  // It is asked again when it is due, and nobody answers now.
+  // The next attempt is made when it is due, and gets no answer.
   script.open = (kind) => ScriptedServer.prototype.open.call(script, kind);
   script.handlers['server/discover'] = () => SILENCE;
   assert.equal(await soFar(bench.set.catalog('a', kinds[0]!, WAIT_MS, true)), null);
@@ -90,7 +90,7 @@ test('goal:G13 a list waits the usual time for a server behind a URL that has a 
   );
 });
 
-test('fault:F01 lists of all servers retry none before its time, however many lists there are; a call does', async () => {
+test('fault:F01 lists of all servers retry no server early, however many lists there are; a call does', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   script.openFails = new GatewayError('NOT_SENT', 'nobody is there');

@@ -33,7 +33,7 @@ test('check:G3 the node reads lists that another node reported as changed, at mo
   await bench.clock.advance(1);
   await settled();
   assert.equal(asked(script), before + 2);
-  assert.deepEqual(bench.events.relistings, [], 'nobody is told anew what came from another node');
+  assert.deepEqual(bench.events.relistings, [], 'a change from another node is not reported again');
 });
 
 test('a server’s own list_changed is passed on once the new lists are known', async () => {

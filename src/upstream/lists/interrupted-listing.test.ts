@@ -14,7 +14,7 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 const names = (catalog: ServerCatalog | null) => catalog?.lists.tools.items.map(({ key }) => key);
 
-/** Its lists have three pages, each of which is waited for. */
+/** Its tool list has three pages, each of which arrives later than its request. */
 function paged(): ScriptedServer {
   return new ScriptedServer({
     ...statefulServer(),
@@ -27,7 +27,7 @@ function paged(): ScriptedServer {
   });
 }
 
-test('concurrent kinds of client are all listed to the last page, each over a connection that stays', async () => {
+test('concurrent lists for several kinds of client are read to the last page over connections that stay', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a'), paged()]);
   const kinds = ['{}', '{"roots":{}}', '{"sampling":{}}', '{"elicitation":{}}'].map((kind) => clientOf(null, kind));
@@ -100,7 +100,7 @@ test('check:G3 a list that a client requests anew is read over its own connectio
   assert.deepEqual(names(bench.set.knownCatalog('a', one)), ['of-1']);
   assert.deepEqual(
     script.links.map((link) => link.count('tools/list')),
-    // Of those who want it at once, all but the first share the next.
+    // The concurrent requests after the first share one listing.
     [3, 1],
   );
 });
@@ -118,7 +118,7 @@ test('a list requested anew leaves no connection if its session ends meanwhile',
   await settled();
   const warm = script.last;
   assert.equal(warm.count('initialize'), 1);
-  // What is opened to list the server would be its own in a moment.
+  // The connection opened to list the server would soon become the session’s own.
   const listed = bench.set.relistFor('a', clientOf('s', kind));
   await settled();
   bench.set.releaseSession('s');

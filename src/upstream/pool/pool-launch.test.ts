@@ -31,7 +31,7 @@ test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connectio
   assert.deepEqual(bench.set.status('a')?.connections, []);
 });
 
-test('S1.15 an unknown server id is an answer, not a start', async () => {
+test('S1.15 a call to an unknown server id fails as NOT_SENT and is not retryable', async () => {
   const bench = new UpstreamBench();
   await bench.run([serverOf('a'), statefulScript()]);
   const error = failureOf(await bench.call('nobody', toolCall(clientOf('one'))));
@@ -58,7 +58,7 @@ for (const [transport, definition] of [
   ['stdio', serverOf],
   ['http', httpServerOf],
 ] as const) {
-  test(`S1.16 check:C4 W1.6 W1.7 over ${transport} each isolation shares connections as documented, one caller's key or not`, async () => {
+  test(`S1.16 check:C4 W1.6 W1.7 over ${transport} each isolation shares connections between callers as documented`, async () => {
     const links: Record<Isolation, number> = { shared: 1, session: 3, principal: 2 };
     for (const [isolation, expected] of Object.entries(links) as [Isolation, number][]) {
       const bench = new UpstreamBench();
@@ -90,7 +90,7 @@ test('S1.16 S1.11 a session’s start that fails leaves no entry, and the next r
   answerText(await bench.call('a', toolCall(clientOf('two'))));
 });
 
-test('S1.17 server ids are sorted, in whatever order they were defined', async () => {
+test('S1.17 server ids are sorted, independent of the order of definition', async () => {
   const bench = new UpstreamBench();
   await bench.run(...['c', 'a', 'b10', 'b', 'B'].map((name) => [serverOf(name), statefulScript()] as const));
   const sorted = ['B', 'a', 'b', 'b10', 'c'];
@@ -104,7 +104,7 @@ test('S1.17 server ids are sorted, in whatever order they were defined', async (
   );
 });
 
-test('S1.13 S1.18 S4.17 check:C3 the end closes shared and pooled connections concurrently, and waits until they are gone', async () => {
+test('S1.13 S1.18 S4.17 check:C3 shutdown closes shared and pooled connections concurrently, and waits until they are gone', async () => {
   const bench = new UpstreamBench();
   const scripts = { shared: statefulScript(), own: statefulScript(), warm: statefulScript() };
   await bench.run(
@@ -145,7 +145,7 @@ test('S1.13 S1.18 S4.17 check:C3 the end closes shared and pooled connections co
   assert.equal(failureOf(await bench.call('own', toolCall(clientOf('one')))).outcome, 'NOT_SENT');
 });
 
-test('S4.17 the end of a server includes that of processes which were ending before, and speeds it up', async () => {
+test('S4.17 the close of all servers waits for processes that were already ending, and speeds them up', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

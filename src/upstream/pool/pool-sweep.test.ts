@@ -30,7 +30,7 @@ function connectionsOf(bench: UpstreamBench, server = 'a'): readonly ConnectionS
   return bench.set.status(server)!.connections;
 }
 
-/** A server whose calls fail as the test says, over HTTP: the connection outlives each of them. */
+/** An HTTP server whose calls fail while `fail` is true: the connection outlives each of them. */
 function failing(): { readonly script: ScriptedServer; fail: boolean } {
   const answers = statefulServer();
   const echo = answers['tools/call']!;
@@ -135,7 +135,7 @@ test('S1.7 check:C8 the sweep and the process limit keep a process while a task 
     'asked after': async (bench) => answerText(await bench.call('a', about('tasks/get'))),
     'its result given': async (bench) => answerText(await bench.call('a', about('tasks/result'))),
     'not known any more': async (bench) => answerText(await bench.call('a', about('tasks/cancel'))),
-    'told of': (_bench, link) =>
+    'reported by its server': (_bench, link) =>
       link.deliver({ jsonrpc: '2.0', method: 'notifications/tasks/status', params: task('failed') }),
   };
   for (const [how, end] of Object.entries(ends)) {
@@ -153,10 +153,10 @@ test('S1.7 check:C8 the sweep and the process limit keep a process while a task 
   await bench.clock.advance(39 * MINUTE);
   assert.equal(link.state, 'open');
   await bench.clock.advance(7 * MINUTE);
-  assert.equal(link.state, 'closed', 'its server keeps it no longer');
+  assert.equal(link.state, 'closed', 'the ttl of the task is over');
 });
 
-test('S1.7 a connection shared by all stays, however idle', async () => {
+test('S1.7 a shared connection stays open, however long it is idle', async () => {
   const bench = new UpstreamBench();
   const modern = statelessScript();
   await bench.run([serverOf('a'), modern]);

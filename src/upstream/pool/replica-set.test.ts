@@ -21,7 +21,7 @@ const three: Partial<Server> = { isolation: 'shared', replicas: 3 };
 interface Rig {
   readonly bench: UpstreamBench;
   readonly script: ScriptedServer;
-  /** Sends a call of this session (null: of nobody) and answers the number of the process that answered. */
+  /** Sends a call of this session (null: without a session) and returns the number of the process that answered. */
   call(session: string | null): Promise<number>;
   replicas(): string[];
 }
@@ -69,7 +69,7 @@ test('check:A13 a shared server runs in the configured number of processes, and 
 test('check:A13 a session keeps the replica that it used, and sessions are spread', async () => {
   const { call, bench } = await rigOf();
   const first = [await call('one'), await call('two'), await call('three')];
-  assert.equal(new Set(first).size, 3, 'each to the one that fewest keep to');
+  assert.equal(new Set(first).size, 3, 'each session goes to the replica with the fewest');
   for (let i = 0; i < 5; i++) assert.deepEqual([await call('one'), await call('two'), await call('three')], first);
   bench.set.releaseSession('one');
   assert.deepEqual(
@@ -105,7 +105,7 @@ test('check:A13 calls of clients without state go to the replica with the fewest
     script.live.map((link) => link.count('tools/call')),
     [2, 2, 2],
   );
-  // One of them is done with its calls: the next ones are its.
+  // One replica has answered its calls, so it receives the next ones.
   const idle = script.live[1]!;
   for (const { id, method } of idle.seen) if (method === 'tools/call') idle.respond(id as number, { content: [] });
   await settled();
@@ -119,7 +119,7 @@ test('check:A13 calls of clients without state go to the replica with the fewest
   assert.equal((await Promise.all(calls)).filter(({ kind }) => kind === 'answer').length, 2);
 });
 
-test('check:A13 what a client without a session sets up goes to one replica for all, where it can be found again', async () => {
+test('check:A13 the subscriptions of all clients without a session go to one replica', async () => {
   const { bench, script } = await rigOf();
   script.handlers['resources/subscribe'] = () => ({});
   for (let i = 0; i < 4; i++) {
@@ -210,7 +210,7 @@ test('check:A13 when the last replica dies the server is restarted with all of t
   await call('one');
 });
 
-test('check:A13 suspended, removed and closed: no replica is left, and none is planned', async () => {
+test('check:A13 a server that is suspended, removed or closed leaves no replica and no planned start', async () => {
   const { bench, script, call } = await rigOf();
   await call('one');
   const suspended = serverOf('a', { ...three, start: 'eager', enabled: false });
@@ -238,7 +238,7 @@ test('check:A13 replicas follow the definition, and calls in flight on one that 
   await apply(3);
   await settled();
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 running']);
-  assert.equal(script.links[0]!.state, 'open', 'the first one went on');
+  assert.equal(script.links[0]!.state, 'open', 'the first replica goes on');
   for (const session of ['one', 'two', 'three']) await call(session);
   script.handlers['tools/call'] = () => SILENCE;
   const inFlight = ['one', 'two', 'three'].map((session) => bench.call('a', toolCall(clientOf(session))));
@@ -263,7 +263,7 @@ test('check:A13 replicas count as processes: one above a limit waits for room, a
   assert.deepEqual(replicas(), ['1 running', '2 running', '3 failed']);
   const { reason, consecutiveFailures } = bench.set.status('a')!.replicas[2]!;
   assert.match(reason!, /a runs 2 processes, its limit/);
-  assert.equal(consecutiveFailures, 0, 'which is no failure of the server');
+  assert.equal(consecutiveFailures, 0, 'the limit is no failure of the server');
   await call('one');
   await bench.set.apply(new Map([['a', serverOf('a', { ...three, start: 'eager' })]]));
   await bench.clock.advance(60_000);
@@ -286,7 +286,7 @@ test('check:A13 all replicas show one catalogue, and replacing one announces not
   });
   script.live[1]!.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
   await bench.clock.advance(1000);
-  assert.equal(bench.events.changed.length, reported + 1, 'whichever of them says so');
+  assert.equal(bench.events.changed.length, reported + 1, 'a change at any replica is announced once');
   for (const session of ['one', 'two', 'three']) {
     assert.equal(bench.set.knownCatalog('a', clientOf(session))?.lists.tools.items.length, 2);
   }

@@ -19,7 +19,7 @@ import { connectionKeyText } from '../connection/session-key.ts';
 
 const MINUTE = 60_000;
 
-/** A call of each session, a second apart, so that the first was not used for longest. */
+/** A call of each session, a second apart, so that the first session is idle longest. */
 async function callOf(bench: UpstreamBench, ...clients: readonly ClientProfile[]): Promise<void> {
   for (const client of clients) {
     answerText(await bench.call('a', toolCall(client)));
@@ -35,14 +35,14 @@ test('check:C2 S1.8 at its process limit the longest idle session gives way to a
   await bench.run([serverOf('a', narrow), script]);
   await callOf(bench, clientOf('one'), clientOf('two'), clientOf('three'));
   assert.deepEqual([bench.events.lost, bench.events.causes], [['one'], ['room']]);
-  assert.equal(script.links[0]!.state, 'closed', 'what makes room is really ended');
+  assert.equal(script.links[0]!.state, 'closed', 'the connection that makes room is closed');
   await settled();
   assert.equal(script.live.length, 2);
   await callOf(bench, clientOf('one'));
   assert.deepEqual(
     bench.events.lost,
     ['one', 'two'],
-    'who was ended comes back with its next call, in the place of another',
+    'an ended session returns with its next call, in the place of another',
   );
 });
 
@@ -57,7 +57,7 @@ test('with `sleepAfterMs` a session that had a request within that time is kept,
   assert.deepEqual(bench.events.lost, ['one']);
 });
 
-test('S1.8 at the limit a gone client gives way before a present one, however lately it called', async () => {
+test('S1.8 at the limit a gone client gives way before a present one, even if it called last', async () => {
   const gone = new Set(['two']);
   const bench = new UpstreamBench({
     pool: { ...POOL_DEFAULTS, sleepAfterMs: MINUTE },
@@ -90,10 +90,10 @@ test('S1.8 a subscribed resource keeps its process while its client is present, 
   answerText(await bench.call('a', new TestExchange(watcher, subscribe)));
   await bench.clock.advance(MINUTE);
   await callOf(bench, clientOf('one'), clientOf('two'));
-  assert.deepEqual(bench.events.lost, ['one'], 'who watches and is there stays');
+  assert.deepEqual(bench.events.lost, ['one'], 'a present client with a subscription keeps its process');
   gone.add('watcher');
   await callOf(bench, clientOf('three'));
-  assert.deepEqual(bench.events.lost, ['one', 'two'], 'an idle one goes first');
+  assert.deepEqual(bench.events.lost, ['one', 'two'], 'an idle process is closed first');
   script.handlers['tools/call'] = () => SILENCE;
   const busy = bench.call('a', toolCall(clientOf('three')));
   await settled();
@@ -120,7 +120,7 @@ test('S1.8 S1.15 many new sessions at the limit: each ends one idle session, and
   const refused = (await Promise.all(stuck.map((call) => Promise.race([call, Promise.resolve(null)])))).filter(
     (one) => one !== null,
   );
-  assert.equal(refused.length, 4, 'eight are in use, and nobody else can be');
+  assert.equal(refused.length, 4, 'eight processes are in use, and the other calls are refused');
   for (const outcome of refused)
     assert.deepEqual([failureOf(outcome).code, failureOf(outcome).data.retryAfterMs], ['OVERLOADED', 1_000]);
   assert.equal(bench.events.lost.length, 13, 'each of the eight that were idle was ended once');
@@ -128,7 +128,7 @@ test('S1.8 S1.15 many new sessions at the limit: each ends one idle session, and
   await Promise.all(stuck);
 });
 
-test('of clients without a session, a caller has 1,024 connections to a server over HTTP: the longest unused gives way, none in use', async () => {
+test('clients of one caller without a session have at most 1,024 connections to an HTTP server: the longest unused gives way, none in use', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);

@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  'check:A12 the reaper survives the signals that end a gateway, and a killed one is replaced with all its knowledge',
+  'check:A12 the reaper survives the signals that end a gateway, and a killed one is replaced by one with its groups',
   LIMIT,
   async () => {
     const gateway = await standIn(2);
@@ -104,7 +104,7 @@ test(
   },
 );
 
-test('security:11 closing the reaper kills what is registered and leaves alone what is not', LIMIT, async () => {
+test('security:11 closing the reaper kills the registered processes and no others', LIMIT, async () => {
   const reaper = new Reaper({ logger: new RecordingLog() });
   const [kept, freed] = [randomUUID(), randomUUID()];
   reaper.start(() => family(kept));
@@ -124,7 +124,7 @@ test(
   'check:A12 a gateway killed between the start of a server and its registration leaves no process',
   LIMIT,
   async () => {
-    // What the reaper hears from such a gateway: an announcement, the end. The server stands in its environment only.
+    // The reaper reads an announcement from such a gateway, then the end. Only the environment of the server has the mark.
     const reaper = spawn(process.execPath, [REAPER], { stdio: ['pipe', 'pipe', 'inherit'] });
     started.push(reaper);
     await once(reaper.stdout, 'data');
@@ -201,7 +201,7 @@ for (const content of [
   '{}',
   '{"gateway":{"pid":0,"started":null},"groups":[{"pid":1,"started":null}]}',
 ]) {
-  test(`an invalid record file (${content.slice(0, 12)}) ends nothing`, async () => {
+  test(`an invalid record file (${content.slice(0, 12)}) ends no process`, async () => {
     const file = join(folder, 'odd.json');
     writeFileSync(file, content);
     assert.deepEqual(await sweep(file), []);

@@ -23,7 +23,7 @@ test('goal:G13 processes are started one in each turn of the event loop, in orde
   }
   await new Promise((done) => setImmediate(() => setImmediate(done)));
   over = true;
-  assert.equal(spawnTurn(), null, 'nobody waits where nobody is before');
+  assert.equal(spawnTurn(), null, 'without an earlier start in the turn there is no wait');
 });
 
 const PASSWD = `root:x:0:0:root:/root:/bin/bash

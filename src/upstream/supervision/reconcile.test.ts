@@ -40,9 +40,9 @@ test('check:A8 the next comparison finishes a change that was interrupted', asyn
   assert.deepEqual(
     bench.set.statuses().map(({ name }) => name),
     ['stays'],
-    'what is to go has gone, and nothing began',
+    'the removed server is gone, and the new one has not started',
   );
-  // Nor does it now, and that harms nobody.
+  // It still cannot start, and the comparison does not throw.
   assert.deepEqual(bench.set.reconcile(), ['new']);
   await settled();
   knownCatalogs.load = load;

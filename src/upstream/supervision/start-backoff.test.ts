@@ -23,7 +23,7 @@ test('jitter shortens a delay by at most a fifth', () => {
   }
 });
 
-test('the error of a call to a server that is not up has its state, which is no matter once the call may have run', () => {
+test('the error of a call to a server that is not up has its state, but not once the call may have run', () => {
   for (const state of ['failed', 'unreachable', 'auth_required', 'misconfigured', 'suspended'] as const) {
     const error = stateError('a', state, null, 5);
     assert.equal(error.data.state, state);
@@ -35,7 +35,7 @@ test('without a failure the start is immediate', () => {
   assert.equal(restartDelayMs(0, true, 0.5), 0);
 });
 
-test('fault:F28 a start refused for want of the lease is no failure, and is made again once the node has it', async () => {
+test('fault:F28 a start refused without a lease is no failure, and is repeated once the node has one', async () => {
   const clock = new FakeClock();
   let held: (() => void) | null = null;
   let wanting = true;
@@ -60,7 +60,7 @@ test('fault:F28 a start refused for want of the lease is no failure, and is made
   await supervisor.start();
   await clock.advance(10 * 60_000);
   assert.deepEqual([supervisor.state, supervisor.consecutiveFailures, supervisor.failing], ['failed', 0, false]);
-  assert.equal(starts, 21, 'every 30 s at the most, in case the node is not told');
+  assert.equal(starts, 21, 'every 30 s at the most, in case the notification is lost');
   wanting = false;
   held!();
   await settled();
@@ -69,7 +69,7 @@ test('fault:F28 a start refused for want of the lease is no failure, and is made
   assert.equal(starts, 22, 'nothing is planned any more');
 });
 
-test('fault:F28 what was stopped meanwhile is not started by the lease', async () => {
+test('fault:F28 a server that is stopped no longer waits for the lease', async () => {
   const clock = new FakeClock();
   const waiting = new Set<() => void>();
   const ownership = {

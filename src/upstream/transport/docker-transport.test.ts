@@ -20,7 +20,7 @@ import { DockerTransport } from './docker-transport.ts';
 const ROOT = resolve(import.meta.dirname, '../../..');
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/message"}';
 
-/** The fake engine runs everywhere; where dockerd is installed, the same tests show that it is no kinder than Docker. */
+/** The fake engine runs everywhere; where dockerd is installed, the same tests show that it is no more lenient than Docker. */
 const ENGINES: readonly { name: string; skip: string | false; start: () => Promise<TestEngine> }[] = [
   { name: 'fake', skip: false, start: () => FakeDocker.start() },
   { name: 'real', skip: noEngine() ?? false, start: () => DockerEngine.start() },
@@ -160,7 +160,7 @@ for (const { name, skip, start } of ENGINES)
       }
     });
 
-    test('S2.8 fault:F03 a container that ends ends its calls, and the gateway knows its exit code', async () => {
+    test('S2.8 fault:F03 a container that exits ends its calls, and the gateway knows its exit code', async () => {
       const transport = made({ image: image(['node', fixture('server.mjs')]) });
       const receiver = new RecordingReceiver();
       await transport.open(receiver);
@@ -188,7 +188,7 @@ for (const { name, skip, start } of ENGINES)
       await mine.close('remove');
     });
 
-    test('S2.8 the gateway removes what a killed gateway of the same data folder left, and nothing of other owners', async () => {
+    test('S2.8 the gateway removes containers that a killed gateway of its data folder left, and none of other owners', async () => {
       const endless = { image: image(['node', '-e', 'setInterval(() => {}, 1000)']) };
       const [left, foreign] = [made(endless, host('mine', 'killed')), made(endless, host('theirs', 'killed'))];
       await left.open(new RecordingReceiver());

@@ -103,7 +103,7 @@ describe('statuses instead of answers', LIMIT, () => {
     ['an empty answer', 200, JSON_TYPE, '', { code: 'UPSTREAM_PROTOCOL' }, /the reply is empty/],
     ['202 to a request', 202, {}, '', { code: 'UPSTREAM_PROTOCOL' }, /status 202 is no answer/],
     [
-      'compression nobody asked for',
+      'compression that was not requested',
       200,
       { ...JSON_TYPE, 'content-encoding': 'gzip' },
       'x',
@@ -128,7 +128,7 @@ describe('statuses instead of answers', LIMIT, () => {
     ],
   ];
   for (const [what, status, headers, body, expected, words] of cases) {
-    test(`${what}: ${JSON.stringify(expected)}, and the connection lives`, () =>
+    test(`${what}: ${JSON.stringify(expected)}, and the connection stays open`, () =>
       withServer(callsGet(status, headers, body), async (_server, bench) => {
         await initialize(bench, 1);
         callEcho(bench, 2);

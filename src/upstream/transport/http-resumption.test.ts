@@ -21,11 +21,11 @@ const QUICK = { reconnectMs: 10, reconnectMaxMs: 40 };
 interface Stage {
   readonly server: StatefulServer;
   readonly bench: Bench;
-  /** GETs with `Last-Event-ID`, taken away from the fixture. */
+  /** GETs with `Last-Event-ID`, which the fixture does not handle. */
   readonly polls: StageRequest[];
 }
 
-/** A server whose calls begin with `first` and are polled for through `poll`. */
+/** A server that passes calls to `first`, and GETs that resume a stream to `poll`. */
 async function broken(
   first: (call: Rpc, request: StageRequest) => void,
   poll: (request: StageRequest, turn: number) => void,
@@ -172,7 +172,7 @@ describe('a reply stream that breaks off', LIMIT, () => {
     ['not offered', 405],
     ['failing again and again', 503],
   ] as const) {
-    test(`resumption ${what} (${status}): UNKNOWN, and the connection lives`, () =>
+    test(`resumption ${what} (${status}): UNKNOWN, and the connection stays open`, () =>
       broken(
         (_message, request) => {
           prime(request, 'a', 1);
@@ -256,7 +256,7 @@ describe('the GET stream', LIMIT, () => {
       names.push(`n/${i}`);
       server.push({ jsonrpc: '2.0', method: `n/${i}` });
       await bench.receiver.until(() => bench.receiver.messages.length === 1 + names.length);
-      // By turns: ended in order, with a retry, and reset.
+      // In turn: a regular end, an end with a retry time, and a reset.
       if (i % 3 === 0) server.endListening();
       else if (i % 3 === 1) server.endListening(5);
       else server.stage.cut();
@@ -281,7 +281,7 @@ describe('the GET stream', LIMIT, () => {
     assert.deepEqual(bench.receiver.losses, []);
   });
 
-  test('check:C9 opens when the transport has to listen, where another stream was, and hands on the last event id', async (t) => {
+  test('check:C9 can be closed by one transport and resumed by another one from the last event id', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: QUICK });
@@ -306,14 +306,14 @@ describe('the GET stream', LIMIT, () => {
     assert.equal(server.stage.of('GET').length, gets + 1);
     assert.equal(other.receiver.misses, 0);
     assert.equal(bench.receiver.messages.length, 2);
-    // Where nobody knows what was heard last, something may have been missed.
+    // Without a last event id, messages may have been missed.
     other.transport.silence!();
     await eventually(() => !server.listening);
     other.transport.listen!(null, true);
     await eventually(() => other.receiver.misses === 1);
   });
 
-  test('is requested again if the server believes that it is open elsewhere', async (t) => {
+  test('is requested again if the server answers 409', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     const handle = server.handle.bind(server);
@@ -344,7 +344,7 @@ describe('the GET stream', LIMIT, () => {
     assert.ok(server.stage.of('GET').length < 12, `${server.stage.of('GET').length} times`);
   });
 
-  test('is requested at a growing distance if the server, after a long time, refuses connections', async (t) => {
+  test('is requested at growing intervals if the server refuses connections after a long time', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
     let shiftMs = 0;

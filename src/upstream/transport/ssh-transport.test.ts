@@ -16,7 +16,7 @@ import type { SshSpec, StdioSpec } from '../../model/server.ts';
 const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/message"}';
 
-/** The fake runs everywhere; where sshd is installed, the same tests show that it is no kinder than the real pair. */
+/** The fake runs everywhere; if sshd is installed, the same tests show that the real pair behaves alike. */
 const HOSTS: readonly { name: string; skip: string | false; start: () => Promise<FarHost> }[] = [
   { name: 'a fake ssh', skip: false, start: async () => new FakeSsh() },
   { name: 'ssh and sshd', skip: NO_SSHD, start: () => SshServer.start() },
@@ -99,7 +99,7 @@ for (const { name, skip, start } of HOSTS)
       }
     });
 
-    test('S2.23 fault:F15 a server that ignores every signal does not survive its removal, nor do its children', async () => {
+    test('S2.23 fault:F15 neither a server that ignores every signal nor its children survive its removal', async () => {
       const mark = 'ssh-removed';
       const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${NOTIFICATION}\\n'; while :; do sleep 300; done`;
       const bench = benchOf(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));

@@ -51,7 +51,7 @@ const failures = [
   { what: 'a NUL byte in an argument', spec: stdioSpec('sh', ['a\0b']), words: /null bytes/ },
 ];
 for (const { what, spec, words } of failures) {
-  test(`fault:F01 ${what} is NOT_SENT at open, in words`, LIMIT, async () => {
+  test(`fault:F01 ${what} is NOT_SENT at open, with the reason`, LIMIT, async () => {
     const bench = stdioBench(spec);
     await assert.rejects(bench.transport.open(bench.receiver), {
       code: 'NOT_SENT',
@@ -79,11 +79,11 @@ test(
   },
 );
 
-test('fault:F02 what a dead process never read is NOT_SENT, also before its exit is known', LIMIT, () =>
+test('fault:F02 requests that a dead process never read are NOT_SENT, also before its exit is known', LIMIT, () =>
   withServer(async ({ transport, receiver, ask, text }) => {
     await text(1, { do: 'echo', text: 'up' });
     process.kill(transport.pid!, 'SIGKILL');
-    // Our event loop stands still until the kernel has closed the pipe; the exit event cannot have come.
+    // Blocks the event loop until the kernel has closed the pipe; the exit event cannot have come.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
     for (let id = 2; id <= 5; id++) ask(id, { do: 'echo', text: 'late' });
     await receiver.until(() => receiver.closedReasons.length > 0);
@@ -139,7 +139,7 @@ test(
   LIMIT,
   async () => {
     let now = 0;
-    // Each look at the clock finds a slice over.
+    // Each reading of the clock ends a time slice.
     const clock = { ...systemClock, now: () => (now += 5) };
     await withServer(
       async ({ receiver, ask }) => {
@@ -201,7 +201,7 @@ test(
         assert.equal(shown[0]!['begins'], 'Server ready, token [redacted] \\x1b[31m');
         await clock.advance(1_000);
         assert.equal(await text(3, { do: 'write', text: `one more\n${answer}` }), 'ok');
-        // Four lines of it, twice, and one more; empty and blank lines are nothing.
+        // Four lines of it, twice, and one more; empty and blank lines do not count.
         assert.equal(log.of('not_a_message')[1]!['skippedLines'], 9);
       },
       { clock, secret: 'hunter2hunter2' },
@@ -249,7 +249,7 @@ test('fault:F13 a process that stops reading: the queue is bounded and nothing h
     assert.ok(refused.every((error) => error.code === 'OVERLOADED' && !error.data.sent));
     process.kill(transport.pid!, 'SIGKILL');
     await receiver.until(() => receiver.closedReasons.length > 0);
-    // Every one has its word: those in the pipe UNKNOWN, those waiting NOT_SENT.
+    // Each request gets an outcome: those in the pipe UNKNOWN, those waiting NOT_SENT.
     assert.deepEqual(
       receiver.losses.map(({ request }) => request).sort((a, b) => a - b),
       Array.from({ length: 39 }, (_, i) => i + 2),
@@ -278,7 +278,7 @@ test('fault:F13 more than 256 waiting small messages are refused; an abandoned o
   }),
 );
 
-test('a process that closes its input but lives has ended the conversation', LIMIT, async () => {
+test('the connection of a process that closes its input but lives ends with a protocol error', LIMIT, async () => {
   const { transport, receiver, ask, text } = stdioBench(
     shellSpec(`read line; exec 0<&-; echo '{"jsonrpc":"2.0","id":1,"result":{"text":"bye"}}'; exec sleep 30`),
   );

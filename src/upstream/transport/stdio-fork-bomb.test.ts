@@ -5,11 +5,11 @@ import { test } from 'node:test';
 import { MARK, survivors } from '../../../test/support/processes.ts';
 import { stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
 
-/** A user of its own, so that the limit on its processes counts nobody else's. */
+/** A separate user, so that the process limit counts only the processes of this server. */
 const BOMBER = '64123';
 const PROCESSES = 60;
 
-// Another user's processes can be made and limited by root only.
+// Only root can start and limit processes of another user.
 const possible = process.getuid?.() === 0 && existsSync('/usr/bin/setpriv') && existsSync('/usr/bin/prlimit');
 
 if (possible) {

@@ -14,8 +14,8 @@ interface Started {
 }
 
 /**
- * Three nodes that all have the servers, behind a proxy that sends each request to the next of them. One cluster for all
- * columns of the matrix: each gets its servers, under names of its own, in place of those of the one before.
+ * Three nodes that all have the servers, behind a proxy that sends each request to the next of them. One cluster serves all
+ * columns of the matrix: the servers of a column, under their own names, replace those of the previous column.
  */
 export class ThreeNodes {
   #started: Started | null = null;
@@ -39,7 +39,7 @@ export class ThreeNodes {
     else for (const { gateway } of this.#started.nodes.nodes) rewrite(gateway, servers);
     const names = Object.keys(servers).sort().join();
     for (const node of this.#started.nodes.nodes) {
-      // Twice as long as for anything else: all of it starts at once.
+      // Twice as long as other waits: all servers start at once.
       const there = async () => (await node.servers()).sort().join() === names;
       await until(there, names).catch(() => until(there, `${names} on ${node.name}:\n${node.stderr.slice(-4_000)}`));
     }
@@ -65,8 +65,8 @@ function rewrite(gateway: RunningGateway, mcpServers: object): void {
 }
 
 /**
- * A local server of 2026-07-28 has a process for everybody, on each node. Those of the matrix keep in it what the cells ask for
- * later, so there is to be one, as there is on a single node.
+ * A local server of 2026-07-28 has one shared process on each node. The servers of the matrix keep state in it that later
+ * requests read, so the cluster must have one process, as a single node has.
  */
 function asOnOne(server: object, wire: Wire, revision: MatrixRevision): object {
   return wire === 'stdio' && isStateless(revision) ? { ...server, singleton: true } : server;

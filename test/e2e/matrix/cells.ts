@@ -10,17 +10,17 @@ import { isStateless, type MatrixRevision } from './revisions.ts';
 export interface Cell {
   readonly client: MatrixClient;
   readonly server: MatrixRevision;
-  /** What the gateway calls it. */
+  /** The name of the server at the gateway. */
   readonly name: string;
   /** On `/mcp`, where the server is one of two and its names are prefixed. */
   readonly aggregate: boolean;
-  /** For what a server can tell in no other way. */
+  /** For files in which a server reports what it cannot report otherwise. */
   readonly folder: string;
 }
 
 let cells = 0;
 
-/** Words that no other cell says. */
+/** Words that no other cell uses. */
 function unique(): string {
   return `words-${++cells}`;
 }
@@ -50,7 +50,7 @@ async function pages(client: MatrixClient, kind: string, key: string): Promise<J
   }
 }
 
-/** Under which URI the endpoint has the server's one document. */
+/** The URI of the server's one document at the endpoint. */
 async function documentUri(cell: Cell): Promise<string> {
   if (!cell.aggregate) return DOCUMENT;
   const listed = (await pages(cell.client, 'resources/list', 'resources')).flat();
@@ -89,7 +89,7 @@ async function asks(cell: Cell, feature: Feature, tool: string, methods: readonl
     assert.equal(codeOf(met), exception.code, JSON.stringify(met));
     const undeclared = asked.filter(({ method }) => method === 'elicitation/create');
     assert.deepEqual(undeclared, [], 'asked what the client did not declare');
-    // What else was asked came before the answer, but its handlers may only run now: no next cell is to count it.
+    // Other requests came before the answer, but their handlers may run only now: the next cell must not count them.
     await new Promise((done) => setImmediate(done));
     return;
   }
@@ -104,12 +104,12 @@ async function asks(cell: Cell, feature: Feature, tool: string, methods: readonl
   }
 }
 
-/** On `/mcp`, stateful clients get failures of the gateway's own in the words of a tool result (S2.31). */
+/** On `/mcp`, stateful clients get the gateway's own failures as tool results (S2.31). */
 function codeOf({ result, error }: { result?: Json; error?: Json }): number | undefined {
   return error?.code ?? result?._meta?.['trunkline/error']?.code;
 }
 
-/** What the server leaves in a file. */
+/** Waits for the file that the server writes, and returns its JSON. */
 async function appeared(file: string): Promise<Json> {
   while (!existsSync(file)) await new Promise((done) => setTimeout(done, 5));
   return JSON.parse(readFileSync(file, 'utf8'));
@@ -267,7 +267,7 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
   async tasks(cell) {
     const { task } = cell.client;
     if (task === null) {
-      // Who knows no tasks is given the answer all the same.
+      // A client without tasks gets the answer all the same.
       assert.equal(await callText(cell, TASK_TOOL), `${TASK_TOOL} done`);
       return;
     }
@@ -277,7 +277,7 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
   },
 };
 
-/** Stateful revisions have a code of their own. SDK 2 does not use it in its servers, and what they say passes as it is. */
+/** Stateful revisions have a code of their own. SDK 2 does not use it in its servers, and their code passes unchanged. */
 function unknownResource({ client, server }: Cell): number {
   if (isStateless(client.revision)) return -32602;
   return isStateless(server) || server === '2025-11-25' ? -32002 : -32602;

@@ -1,22 +1,22 @@
 import type { MatrixRevision } from './revisions.ts';
 import { rpcError } from './rpc-error.ts';
 
-/** Whatever JSON says; cells look into it freely. */
+/** Any JSON value; cells read it without types. */
 export type Json = ReturnType<typeof JSON.parse>;
 
-/** What a client says when it is asked. */
+/** How a client answers a request of the server. */
 export type Answering = (method: string, params: Json) => object;
 
 /** What every client of the matrix can do, whatever SDK it is made with. */
 export interface MatrixClient {
   readonly revision: MatrixRevision;
-  /** All that the server or the gateway told so far, outside and inside of calls. */
+  /** All notifications of the server and the gateway so far, outside and inside of calls. */
   readonly heard: Heard;
-  /** All that was asked so far. */
+  /** All requests of the server so far. */
   readonly asked: { readonly method: string; readonly params: Json }[];
   answering: Answering;
   request(method: string, params: Json, signal?: AbortSignal): Promise<Json>;
-  /** The client hears of changed lists from here on. */
+  /** The client receives notifications of changed lists from here on. */
   watch(): Promise<void>;
   subscribe(uri: string): Promise<void>;
   /** A call that wants log messages from this level on. */
@@ -49,7 +49,7 @@ export class Heard {
     return this.#notices.filter((notice) => notice.method === method);
   }
 
-  /** The first that fits among those from `from` on, come already or still to come. */
+  /** The first notification from index `from` on that fits, received already or later. */
   async until(from: number, fits: (notice: Notice) => boolean): Promise<Notice> {
     for (let at = from; ; at++) {
       while (at >= this.#notices.length) await this.#next();
@@ -69,7 +69,7 @@ export class Heard {
   }
 }
 
-/** What a request came to: its result, or the error as it was on the wire. */
+/** The outcome of a request: its result, or the error as it was on the wire. */
 export async function attempt(request: Promise<Json>): Promise<{ result?: Json; error?: Json }> {
   try {
     return { result: await request };

@@ -25,9 +25,9 @@ export interface Violation {
 const LATE_MS = 1_000;
 
 /**
- * Holds what clients were told against what the upstream did.
- * (a) every RESULT was executed; (b) no NOT_SENT or REFUSED one was; (c) what may not be repeated ran at most once for
- * every attempt; (d) every answer is the answer to that request; (e) every call ended, in time; (f) no acknowledged
+ * Compares the outcomes that clients received with what the upstream executed.
+ * (a) every RESULT was executed; (b) no NOT_SENT or REFUSED one was; (c) a call that may not be repeated ran at most once
+ * for every attempt; (d) every answer is the answer to that request; (e) every call ended, in time; (f) no acknowledged
  * configuration write is missing.
  */
 export function checkLedger(evidence: Evidence): Violation[] {

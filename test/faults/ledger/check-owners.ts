@@ -1,16 +1,16 @@
 import type { Violation } from './check-ledger.ts';
 import type { Executed, LedgerEntry } from './ledger-entry.ts';
 
-/** Who executed something last for one key. */
+/** The process of the last execution for one key. */
 interface Last {
   readonly pid: number;
   readonly epoch: string;
 }
 
 /**
- * Never two owners at one instant, by the account of the processes themselves. `ledger` is what all processes of one
- * server wrote, in the order in which they wrote it; `keyOf` says what only one of them may serve at a time. For each key
- * epochs never fall, and whoever was followed by another process executes nothing any more.
+ * Checks by the records of the processes that no key has two owners at once. `ledger` has the entries of all processes of
+ * one server, in the order of writing; `keyOf` returns the key that only one process may serve at a time. For each key,
+ * epochs never fall, and a process that was followed by another one executes nothing any more.
  */
 export function checkOwners(ledger: readonly LedgerEntry[], keyOf: (entry: Executed) => string): Violation[] {
   const violations: Violation[] = [];

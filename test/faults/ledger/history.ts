@@ -1,7 +1,7 @@
 /** How an attempt ended for its client. LOST: the gateway itself went away, so that the client knows nothing. */
 export type Ending = 'RESULT' | 'NOT_SENT' | 'UNKNOWN' | 'REFUSED' | 'LOST';
 
-/** One attempt of a client at one call, written down as it began and as it ended. Times in milliseconds. */
+/** One attempt of a client at one call, recorded when it begins and when it ends. Times in milliseconds. */
 export interface Attempt {
   readonly client: string;
   readonly call: string;
@@ -11,34 +11,33 @@ export interface Attempt {
   readonly startedAt: number;
   ending: Ending | null;
   endedAt: number | null;
-  /** The JSON-RPC id as it came back; null when nothing did. */
+  /** The JSON-RPC id as it came back; null without an answer. */
   answeredId: string | null;
-  /** The call that the result speaks of; null when it is none. */
+  /** The call that the result names; null without a result. */
   answeredCall: string | null;
   /** The client gave up itself, so that no answer was due. */
   abandoned: boolean;
-  /** In words, what came instead of a result. */
+  /** The text of the failure that came instead of a result. */
   reason: string;
   /** The server, as the endpoint names it. */
   server?: string;
   /** The node that was asked; in a cluster. */
   via?: string;
-  /** How much later than its deadline this one may end, where that is not what holds for all. */
+  /** How much later than its deadline this attempt may end, if it differs from the general limit. */
   lateMs?: number;
   /** Where and when its session was opened; in a cluster. */
   opened?: { readonly via: string; readonly at: number };
 }
 
 /**
- * Whether the failure says that the call was at this other node. What fails elsewhere at the same time, for whatever
- * reason, says nothing of how soon the end of this one was noticed; a call that nobody noticed runs into its deadline and
- * names the node as well.
+ * Whether the failure says that the call was at this other node. A failure elsewhere at the same time does not show how soon
+ * the end of this node was noticed; a call whose loss no node noticed runs into its deadline and names the node as well.
  */
 export function failedAt({ reason }: Attempt, node: string): boolean {
   return reason.includes(`"node":"${node}"`);
 }
 
-/** Everything all clients of a run tried. */
+/** All attempts of all clients of a run. */
 export class History {
   readonly attempts: Attempt[] = [];
 

@@ -10,7 +10,7 @@ export interface LedgerClientOptions {
   readonly sockets?: number;
   /** Where each request goes, instead of to `url`. */
   readonly route?: () => Route;
-  /** So long it waits for an answer; then it hangs up, and the call is LOST. */
+  /** How long it waits for an answer; then it hangs up, and the call is LOST. */
   readonly patienceMs?: number;
 }
 
@@ -30,9 +30,9 @@ export interface CallOptions {
   readonly own?: string;
   readonly abandonAfterMs?: number;
   readonly call?: string;
-  /** Where it is written down, if not with the client's other calls: of servers that keep no ledger. */
+  /** The history of this call, if not the client's own: for servers that keep no ledger. */
   readonly history?: History;
-  /** The call that the text of a result speaks of; null for none. By default what a ledger server says. */
+  /** The call that the text of a result names; null for none. By default as a ledger server writes it. */
   readonly callOf?: (text: string, call: string) => string | null;
 }
 
@@ -72,7 +72,7 @@ export class LedgerClient {
     this.#agent = new Agent({ keepAlive: true, maxSockets: options.sockets ?? Number.POSITIVE_INFINITY });
   }
 
-  /** What the ledger knows its session by. Clients of the stateless era that declare the same share one. */
+  /** The name of its session in the ledger. Clients of the stateless era that declare the same share one. */
   get session(): string {
     return this.era === 'stateless' ? 'stateless' : `${this.name}/${this.#sessions}`;
   }
@@ -127,7 +127,7 @@ export class LedgerClient {
       const answer = await this.#send('POST', body, this.#routing('tools/call', tool), abandonAfterMs, route);
       judge(attempt, answer, options.callOf ?? callOf);
     } catch (error) {
-      // Among several nodes one that does not listen was not told anything.
+      // Among several nodes: a node that does not listen received nothing.
       const refused = route !== undefined && (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
       attempt.ending = refused ? 'NOT_SENT' : 'LOST';
       attempt.reason = String(error);

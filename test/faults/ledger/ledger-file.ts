@@ -4,7 +4,7 @@ import type { LedgerEntry } from './ledger-entry.ts';
 type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch' | 'bornAt' | 'at'> : never;
 
 const EPOCH = process.env['TRUNKLINE_EPOCH'];
-/** Of processes that belong to somebody. */
+/** Members for processes that were started under a fencing token. */
 const OWNED = EPOCH === undefined ? {} : { epoch: EPOCH, bornAt: Math.round(performance.timeOrigin) };
 
 /** The upstream's own account of what it did: on disk before anything is answered, so that no kill can falsify it. */

@@ -16,7 +16,7 @@ const http = createServer((request, response) => {
     sessions.delete(String(request.headers['mcp-session-id']));
     response.writeHead(200).end();
   } else if (request.method !== 'POST') response.writeHead(405, { allow: 'POST, DELETE' }).end();
-  // A request that is cut off was never heard.
+  // A request that is cut off is discarded.
   else receive(request, response).catch(() => response.destroy());
 });
 
@@ -56,11 +56,11 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
   server.receive(message, wire, scope);
 }
 
-// Whoever is starved of the processor finds a request and the end of its idle time at once, and looks at the latter first.
+// A process without CPU time sees a new request and its idle timeout at once, and handles the timeout first.
 http.keepAliveTimeout = 60_000;
 
 http.listen(Number(port ?? 0), '127.0.0.1', () => {
   process.stdout.write(`${JSON.stringify({ port: (http.address() as AddressInfo).port })}\n`);
 });
-// Ends with whoever started it.
+// Exits with the process that started it.
 process.stdin.on('end', () => process.exit(0)).resume();

@@ -6,11 +6,11 @@ export type LedgerEra = 'stateful' | 'stateless';
 
 const INFO = { name: 'ledger', version: '1.0.0' };
 
-/** A server that keeps a ledger, in one of the two eras, whatever the wire. */
+/** A server that keeps a ledger, in one of the two eras, on any wire. */
 export class LedgerServer {
   readonly #ledger: LedgerFile;
   readonly #era: LedgerEra;
-  /** Calls in flight, by whose they are and the request id that they have there. */
+  /** Calls in flight, by their scope and their request id in it. */
   readonly #calls = new Map<string, string>();
 
   constructor(ledger: LedgerFile, era: LedgerEra) {
@@ -65,7 +65,7 @@ export class LedgerServer {
     }
   }
 
-  /** The gateway has no more interest in this request, told by a notification or by its closed stream. */
+  /** The gateway has cancelled this request, with a notification or by closing its stream. */
   cancelled(id: string | number, scope = ''): void {
     const call = this.#calls.get(`${scope} ${id}`);
     if (call === undefined) return;

@@ -23,7 +23,7 @@ export interface OutageResult {
   readonly leaselessFailed: readonly string[];
   /** From the end of the lease (or the call, where that was later) to NOT_SENT. */
   readonly refusedMs: readonly number[];
-  /** In words: what was owned and served without a lease, or refused without `retryable`. */
+  /** In words: calls that ran without a needed lease or were refused without `retryable`, and failed writes. */
   readonly wrong: readonly string[];
   readonly writes: number;
   /** Looks during an outage that found no node ready: a balancer would refuse every call. */
@@ -42,12 +42,12 @@ interface Outage {
   readonly returnAt: number;
 }
 
-/** What a node may go on serving after its last renewal that can have been acknowledged. */
+/** How long a node may go on serving after its last renewal that can have been acknowledged. */
 const LEASE_MS = 2_000;
 const OWNED = ['own', 'single'];
 const SERVERS = ['shared', 'old', 'modern', 'own', 'single'] as const;
 
-/** NATS is killed and comes back, again and again, while clients call at each node and somebody changes the servers (F28). */
+/** NATS is killed and comes back, again and again, while clients call at each node and an operator adds servers (F28). */
 export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOptions): Promise<OutageResult> {
   const world = await ClusterWorld.start({ seed, lateMs });
   const random = new Seeded(seed);
@@ -132,7 +132,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
   }
 }
 
-/** What was said to calls that need a lease, from when no node can have had one until the server was started again. */
+/** Judges calls that need a lease and ended after every lease had expired, but before the nats-server started again. */
 function judge(
   attempts: readonly Attempt[],
   leaseEndedAt: number,
@@ -165,7 +165,7 @@ function registries({ running }: ClusterWorld): Promise<string[]> {
   return Promise.all(running.map((node) => registryOf(node)));
 }
 
-/** When the call was begun, by the outages that it saw. */
+/** When the call began, relative to each outage during it. */
 function during({ startedAt, endedAt }: Attempt, struck: readonly Outage[]): string {
   return struck
     .filter(({ downAt, returnAt }) => startedAt < returnAt + 5_000 && endedAt! > downAt)

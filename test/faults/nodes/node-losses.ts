@@ -13,7 +13,7 @@ export interface LossOptions {
   readonly losses: number;
   readonly clients: number;
   readonly say?: (text: string) => void;
-  /** So much later than its deadline a call may end. */
+  /** How much later than its deadline a call may end. */
   readonly lateMs?: number;
 }
 
@@ -23,15 +23,15 @@ export interface LossResult {
   /** From the kill (or the call, where that was later) to UNKNOWN, of calls through other nodes. */
   readonly unknownMs: readonly number[];
   /**
-   * From the kill to the next result, of clients whom it troubled, where that needs no new process; where it does, to the
-   * birth of that process, and from there to the result.
+   * From the kill to the next result of affected clients, if that needs no new process; otherwise from the kill to the
+   * start of that process, and from there to the result.
    */
   readonly servedMs: readonly number[];
   readonly rebornMs: readonly number[];
   readonly spawnMs: readonly number[];
   /** From the kill to the end of the last child of the dead node. */
   readonly childrenMs: readonly number[];
-  /** In words: those who were not served for more than three seconds. */
+  /** The histories of clients that were not served for more than three seconds. */
   readonly stories: readonly string[];
   readonly endings: Readonly<Record<string, number>>;
   readonly violations: readonly string[];
@@ -42,9 +42,9 @@ export interface LossResult {
 
 type Times = Record<'unknownMs' | 'servedMs' | 'rebornMs' | 'spawnMs' | 'childrenMs', number[]>;
 
-/** Who waits longer than this for a result, without anything going wrong, was affected too. */
+/** A client that waits longer than this for a result was affected too, even without a failed call. */
 const AFFECTED_MS = 500;
-/** Of those who wait longer, the whole story is told. */
+/** The whole history of a client that waits longer is reported. */
 const LONG_MS = 3_000;
 const REPORTED_WITHIN_MS = 2_000;
 
@@ -61,7 +61,7 @@ export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: 
     const times = { unknownMs: [], servedMs: [], rebornMs: [], spawnMs: [], childrenMs: [] } as Times;
     for (let i = 1; i <= losses; i++) {
       await until(() => allKnown(world), 'all nodes to know each other');
-      // Everybody is served before anything happens again.
+      // Every client is served before the next kill.
       await served(callers, performance.now());
       const node = random.pick(world.nodes);
       const children = childrenOf(node.process!.gateway.process.pid!);
@@ -113,7 +113,7 @@ export async function served(callers: readonly Caller[], since: number, watch = 
   );
 }
 
-/** What a client lived through until it was served again. */
+/** The calls of a client until it was served again. */
 function story({ history }: ClusterWorld, { client, server, usableAt }: Caller, killedAt: number): string {
   const attempts = history.attempts.filter(
     ({ client: name, endedAt, startedAt }) => name === client.name && endedAt! >= killedAt && startedAt <= usableAt!,
@@ -125,7 +125,7 @@ function story({ history }: ClusterWorld, { client, server, usableAt }: Caller, 
   return `${client.name} (${server}): ${reported.join('; ')}`;
 }
 
-/** Of calls that processes with an owner executed: when the process began, by the clock of attempts. */
+/** For each call that a process with an owner executed: when the process started, by the clock of attempts. */
 function birthsOf(world: ClusterWorld): ReadonlyMap<string, number> {
   const births = new Map<string, number>();
   for (const entry of ['own', 'single'].flatMap((server) => readLedger(world.ledger(server)))) {
@@ -136,7 +136,7 @@ function birthsOf(world: ClusterWorld): ReadonlyMap<string, number> {
   return births;
 }
 
-/** How long those waited who called through another node and heard UNKNOWN. */
+/** How long clients that called through another node waited for UNKNOWN. */
 function reportedUnknown({ history }: ClusterWorld, dead: string, killedAt: number, from: number): number[] {
   return history.attempts
     .slice(Math.max(0, from - 1_000))

@@ -11,10 +11,10 @@ import { allKnown, type Child, childrenOf, inWords } from './world-facts.ts';
 export interface PauseOptions {
   readonly seed: number;
   readonly pauses: number;
-  /** How long a node stands still. */
+  /** How long a node is paused. */
   readonly pauseMs: number;
   readonly clients: number;
-  /** Two nodes of three stand still at once, for half of the time. */
+  /** Two nodes of three are paused at once, for half of the time. */
   readonly overlapping?: boolean;
   readonly say?: (text: string) => void;
   readonly lateMs?: number;
@@ -23,12 +23,12 @@ export interface PauseOptions {
 export interface PauseResult {
   readonly calls: number;
   readonly pauses: number;
-  /** From SIGCONT until the last process is gone that the node had owned, and until it is ready again. */
+  /** From SIGCONT until the last process that the node had owned is gone, and until the node is ready again. */
   readonly endedMs: readonly number[];
   readonly readyMs: readonly number[];
-  /** What processes executed that had been owned before the pause, after its end. */
+  /** Executions after the pause by processes that the node had owned before it. */
   readonly executedLate: number;
-  /** In words: nodes that came back without saying that they had been paused and fenced, or with what they had owned. */
+  /** Messages about nodes that came back without logging that they had been paused and fenced. */
   readonly wrong: readonly string[];
   readonly endings: Readonly<Record<string, number>>;
   readonly violations: readonly string[];
@@ -55,7 +55,7 @@ export async function pauseNodes(options: PauseOptions): Promise<PauseResult> {
           say?.(`${results.length} of ${pauses} pauses, ${world.history.attempts.length} calls`);
       });
       running.push(paused);
-      // The third may stand still when the first one is back.
+      // The third pause may begin when the first node is back.
       await (overlapping ? Promise.race([paused, sleep(pauseMs / 2)]) : paused);
       if (overlapping && running.length > 1) await running.at(-2);
     }
@@ -115,13 +115,13 @@ async function pause(world: ClusterWorld, node: ClusterNode, pauseMs: number): P
   return { endedMs, readyMs, executedLate: executions(world, pids) - executed, wrong };
 }
 
-/** Whether the node has logged that it stood still and lost its lease. */
+/** Whether the node has logged that it was paused and fenced. */
 function saysSoSince({ log }: ClusterNode, since: number): boolean {
   const line = log.split('\n').findLast((one) => one.includes('"event":"node_fenced","paused":true'));
   return line !== undefined && Date.parse((JSON.parse(line) as { time: string }).time) >= since;
 }
 
-/** With the times they were started at, so that others that come to have their numbers are not taken for them. */
+/** With their start times, so that other processes that reuse their pids are not mistaken for them. */
 function identified(gateway: number, children: readonly Child[]): ProcessId[] {
   const pids = new Set(children.map(({ pid }) => pid));
   return processesOf(gateway).filter(([pid]) => pids.has(pid));

@@ -9,10 +9,10 @@ import { SteadyLoad } from './steady-load.ts';
 
 export interface RollingOptions {
   readonly seed: number;
-  /** Every node once, one after the other, so many times. */
+  /** How often every node is restarted, one after the other. */
   readonly rounds: number;
   readonly perSecond: number;
-  /** Through a plain proxy that asks for readiness, or by clients that go to the next node where one refuses them. */
+  /** Through a plain proxy that asks for readiness, or by clients that go to the next node when one refuses them. */
   readonly balancer: 'proxy' | 'failover';
   readonly say?: (text: string) => void;
 }
@@ -25,7 +25,7 @@ export interface RollingResult {
   readonly exitCodes: readonly (number | null)[];
   /** Calls whose client did not get the result, in words. */
   readonly failed: readonly string[];
-  /** What the ledgers say against it. */
+  /** The violations that the ledgers show. */
   readonly violations: readonly string[];
   /** From SIGTERM to the exit, in milliseconds. */
   readonly leftInMs: readonly number[];
@@ -34,9 +34,9 @@ export interface RollingResult {
 }
 
 const CLIENTS = 24;
-/** Of them, those whose sessions have a process of their own. */
+/** The number of clients whose sessions have a process of their own. */
 const OWN = 4;
-/** Long enough for a loaded machine: what is late has not failed. */
+/** Long enough for a loaded machine: a late call has not failed. */
 const DEADLINE_MS = 30_000;
 
 /** All nodes of a cluster are restarted one after the other, again and again, while clients call. */
@@ -50,7 +50,7 @@ export async function rollingRestart(options: RollingOptions): Promise<RollingRe
     proxy = await ReadyProxy.start(backends);
     const { origin } = proxy;
     const through = (): Route => ({ node: 'proxy', url: `${origin}/mcp` });
-    /** Of each client, the node it goes to. */
+    /** The index of the node that each client calls. */
     const places = new Map<LedgerClient, number>();
     for (let i = 0; i < CLIENTS; i++) {
       const client: LedgerClient = new LedgerClient({
@@ -116,7 +116,7 @@ export async function rollingRestart(options: RollingOptions): Promise<RollingRe
   }
 }
 
-/** One in ten takes longer, so that something is in flight whenever a node is told to leave. */
+/** One in ten takes longer, so that a call is in flight whenever a node is asked to leave. */
 function kindOf(client: number, n: number): { tool: string; args?: Record<string, unknown> } {
   const server = client < OWN ? 'own' : LEDGERS.filter((name) => name !== 'own')[n % (LEDGERS.length - 1)]!;
   return n % 10 === 0 ? { tool: `${server}__slow`, args: { ms: 700 } } : { tool: `${server}__unsafe` };

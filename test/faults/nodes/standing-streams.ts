@@ -5,30 +5,30 @@ const META = {
   'io.modelcontextprotocol/clientInfo': { name: 'stands', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 };
-/** As the `retry` of a stream tells clients to wait. */
+/** The time that the `retry` of a stream asks clients to wait. */
 const AGAIN_MS = 200;
 const LISTEN =
   '{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":META}}';
 
 /**
  * Clients that hold a stream open and open it again when it ends: that of a session (GET), or a `subscriptions/listen`.
- * How each of them ended is told apart: in order, with the completion a listen has to have, or cut.
+ * Records how each of them ended: in order, with the completion that a listen must have, or cut.
  */
 export class StandingStreams {
-  /** Streams that ended as the protocol has it. */
+  /** Streams that ended as the protocol requires. */
   completed = 0;
-  /** In words: those that did not. */
+  /** A description of each stream that did not. */
   readonly cut: string[] = [];
   readonly #open = new Set<ClientRequest>();
   readonly #standing = new Set<object>();
   #running = true;
 
-  /** Whether all that were begun are open now. */
+  /** Whether all streams that were begun are open now. */
   get all(): boolean {
     return this.#standing.size > 0 && [...this.#standing].every((one) => (one as Standing).open);
   }
 
-  /** A session's own. */
+  /** Holds the stream of a session open. */
   session(url: () => string, sessionId: string): void {
     this.#stand(url, 'GET', { 'mcp-session-id': sessionId, 'mcp-protocol-version': '2025-11-25' }, '');
   }
@@ -67,7 +67,7 @@ export class StandingStreams {
         this.#open.delete(request);
         again();
       });
-      // Nobody is there at the moment, or this node takes no new streams: it is tried again.
+      // No node is there at the moment, or this node takes no new streams: the stream is opened again later.
       request.on('error', () => {});
       request.on('response', (response) => {
         const stream = response.headers['content-type']?.startsWith('text/event-stream') === true;

@@ -13,14 +13,14 @@ export interface SteadyLoadOptions {
   readonly perSecond: number;
   /** What this client calls next. */
   readonly next: (client: LedgerClient, n: number) => CallKind;
-  /** Told of each ending. Resolves with whether the same call is to be tried again. */
+  /** Called when an attempt has ended. Resolves with whether the same call is to be tried again. */
   readonly ended?: (attempt: Attempt, client: LedgerClient) => Promise<boolean> | boolean;
 }
 
-/** A client whose call took longer makes up for that much, so that the pace holds over calls that are slow now and then. */
+/** A client whose call took longer catches up by at most this, so that the pace holds over calls that are slow now and then. */
 const CATCH_UP_MS = 1_000;
 
-/** So many calls a second, each client one at a time, until it is stopped. */
+/** Makes a fixed number of calls a second, one at a time for each client, until it is stopped. */
 export class SteadyLoad {
   /** Calls that have ended. */
   calls = 0;

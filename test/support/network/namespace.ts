@@ -8,17 +8,17 @@ import { runProgram } from '../run-program.ts';
 const NET = '10.213';
 
 /**
- * A network namespace with a cable to this machine, at whose end a proxy is all that can be reached: what runs in it has a
- * network for as long as the cable is plugged in and its environment names the proxy. Linux only, as root.
+ * A network namespace with a cable to this machine, over which only a proxy can be reached: a process in it has a network
+ * as long as the cable is plugged in and its environment names the proxy. Linux only, as root.
  */
 export class NetworkNamespace {
-  /** Begins a command that is to run in it. */
+  /** The beginning of a command that runs in it. */
   readonly enter: readonly [string, ...string[]];
   readonly proxy: TunnelProxy;
   readonly #name: string;
   readonly #cable: string;
 
-  /** The reason, where there can be none. */
+  /** Returns the reason if none can be created. */
   static async create(): Promise<NetworkNamespace | string> {
     const number = randomInt(1, 250);
     const [name, cable, far] = [`tl${number}`, `tl${number}h`, `tl${number}n`];
@@ -102,7 +102,7 @@ export class TunnelProxy {
 
   #keep(socket: Duplex): void {
     this.#open.add(socket);
-    // Whoever has lost its network says nothing.
+    // A connection that has lost its network may fail with an error.
     socket.on('error', () => socket.destroy());
     socket.once('close', () => this.#open.delete(socket));
   }

@@ -30,7 +30,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     return runTimeStore;
   }
 
-  /** As somebody with other tools would. */
+  /** Runs a statement as another program would. */
   async function run(statement: string): Promise<void> {
     const client = new pg.Client(server.url);
     await client.connect();
@@ -156,11 +156,11 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
   });
 });
 
-/** A way to the database that breaks around a COMMIT. */
+/** A TCP proxy in front of the database that breaks connections at a COMMIT. */
 class CutAtCommit {
   /**
-   * `after`: it gets through, its answer does not. `for good`: like `after`, and nobody gets through any more. `stuck`: it
-   * does not get through, and nobody is told.
+   * `after`: the COMMIT passes, its answer does not. `for good`: like `after`, and later connections fail. `stuck`: the
+   * COMMIT does not pass, and the connection stays open.
    */
   cut: 'never' | 'before' | 'after' | 'for good' | 'stuck' = 'never';
   onCut: () => void = () => {};
