@@ -7,7 +7,7 @@ const LIST = { ...YAML, isList: true } as const;
 const TOML = { syntax: 'toml', container: ['mcp_servers'] } as const;
 const entry = { url: 'http://127.0.0.1:4270/mcp' };
 
-test('a YAML file without keys keeps its comments, also if its last line has no end', () => {
+test('a YAML file without keys keeps its comments, also without a line break at its end', () => {
   for (const layout of [YAML, LIST]) {
     for (const text of ['# mine', '# mine\n', '  ']) {
       const linked = withEntry(text, layout, 'trunkline', entry);
@@ -18,7 +18,7 @@ test('a YAML file without keys keeps its comments, also if its last line has no 
   }
 });
 
-test('comments and empty lines between an entry of YAML and the next stay where the entry goes or changes', () => {
+test('comments and empty lines between two YAML entries stay when the first entry is removed or changed', () => {
   const between = '\n  # of the team, ends in May\n\n';
   for (const [layout, ours, next] of [
     [YAML, '  trunkline:\n    args:\n      - a\n    url: old # here\n', '  work:\n    url: u\n'],
@@ -37,7 +37,7 @@ test('a list of servers may have an item without a value', () => {
   assert.ok(namesIn(text, LIST).includes('mine'));
 });
 
-test('a line of a value that looks like a header of TOML ends no table', () => {
+test('a line of a TOML value that looks like a table header does not end the table', () => {
   const own = [
     '[mcp_servers.trunkline]',
     'args = [',
@@ -61,6 +61,36 @@ test('a TOML file with both kinds of line ends keeps every other line as it is',
   const text = 'a = 1\r\n[mcp_servers.trunkline]\nurl = "u"\n[tui]\ntheme = "dark"\r\n# end';
   assert.equal(withEntry(text, TOML, 'trunkline', null), 'a = 1\r\n[tui]\ntheme = "dark"\r\n# end');
   assert.throws(() => withEntry('mcp_servers = { trunkline = { url = "u" } }', TOML, 'trunkline', null), NotEditable);
+});
+
+test('a file that an edit would damage is refused: the client could not read it, or would read other servers', () => {
+  const json = { syntax: 'json', container: ['mcpServers'] } as const;
+  const toml = /^mcp_servers cannot be changed as it is written; write each .* of its own: \[mcp_servers\.<name>\]$/;
+  const twice = /^a key is there twice, or another part refers to \w+\.trunkline; change it by hand$/;
+  for (const [text, layout, value, words] of [
+    ['mcp_servers = { a = { command = "x" } }\n', TOML, entry, toml],
+    ['[[mcp_servers]]\ncommand = "x"\n', TOML, entry, toml],
+    ['mcp_servers = "x"\n', TOML, entry, toml],
+    ['mcp_servers.trunkline.url = "u"\n', TOML, entry, /of its own; write it as \[mcp_servers\.trunkline\]$/],
+    ['{ "mcpServers": { "trunkline": {}, "trunkline": { "url": "u" } } }', json, entry, twice],
+    ['{ "mcpServers": {}, "mcpServers": { "a": {} } }', json, entry, twice],
+    ['extensions:\n  trunkline: &x { url: u }\n  a: *x\n', YAML, null, twice],
+    ['extensions:\n  - &x { name: trunkline }\n  - { name: a, like: *x }\n', LIST, null, twice],
+  ] as const) {
+    assert.throws(
+      () => withEntry(text, layout, 'trunkline', value),
+      (error: Error) => error instanceof NotEditable && words.test(error.message),
+      text,
+    );
+  }
+});
+
+test('TOML servers with dotted keys, or inline in their table, get another one', () => {
+  for (const text of ['mcp_servers.a.command = "x"\n', '[mcp_servers]\na = { command = "x" }\nb.command = "y"\n']) {
+    const linked = withEntry(text, TOML, 'trunkline', entry);
+    assert.equal(linked, `${text}\n[mcp_servers.trunkline]\nurl = "${entry.url}"\n`);
+    assert.equal(withEntry(linked, TOML, 'trunkline', null), text);
+  }
 });
 
 test('an object that has only comments keeps them, and they stay when the entry is removed', () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type Node as JsonNode,
   type ParseError,
@@ -20,16 +21,53 @@ type Layout = Pick<ClientApp, 'syntax' | 'container' | 'isList'>;
 
 /**
  * Returns the text with the entry under this name; null removes the entry. Keeps everything else, also comments and order.
- * Returns the same text if nothing changes. Throws NotEditable for invalid syntax.
+ * Returns the same text if nothing changes. Throws NotEditable for invalid syntax, and for a file that the edit would damage.
  */
 export function withEntry(text: string, layout: Layout, name: string, entry: object | null): string {
   if (text.startsWith(MARK)) return MARK + withEntry(text.slice(1), layout, name, entry);
   const now = entryIn(text, layout, name);
   if (entry === null ? now === undefined : JSON.stringify(now) === JSON.stringify(entry)) return text;
-  if (layout.syntax === 'json') return jsonWith(text, [...layout.container, name], entry);
-  return layout.syntax === 'toml'
-    ? tomlWith(text, [...layout.container, name], entry)
-    : yamlWith(text, layout, name, entry);
+  const path = [...layout.container, name];
+  const edited =
+    layout.syntax === 'json'
+      ? jsonWith(text, path, entry)
+      : layout.syntax === 'toml'
+        ? tomlWith(text, path, entry)
+        : yamlWith(text, layout, name, entry);
+  checkEdit(text, edited, layout, name, entry);
+  return edited;
+}
+
+/** Throws NotEditable unless the edited text is valid and has this entry, or no longer has it, and the others as before. */
+function checkEdit(text: string, edited: string, layout: Layout, name: string, entry: object | null): void {
+  const { container, isList, syntax } = layout;
+  const place = container.join('.');
+  // A header cannot extend an inline table, nor an array.
+  const advice =
+    syntax === 'toml'
+      ? `${place} cannot be changed as it is written; write each server as a table of its own: [${place}.<name>]`
+      : `a key is there twice, or another part refers to ${place}.${name}; change it by hand`;
+  const others = othersIn(text, layout, name);
+  try {
+    // A list may have a second one of this name.
+    const isDone = (isList === true && entry === null) || isSame(entryIn(edited, layout, name) ?? null, entry);
+    if (isDone && isSame(othersIn(edited, layout, name), others)) return;
+  } catch (cause) {
+    throw new NotEditable(advice, { cause });
+  }
+  throw new NotEditable(advice);
+}
+
+/** Returns all servers except those of this name. */
+function othersIn(text: string, { syntax, container, isList }: Layout, name: string): unknown {
+  const servers = valueAt(contentOf(text, syntax), container);
+  if (isList === true) return listed(servers).filter((one) => one?.name !== name);
+  return Object.fromEntries(Object.entries(servers ?? {}).filter(([key]) => key !== name));
+}
+
+/** As JSON, without regard to the order of keys. */
+function isSame(one: unknown, other: unknown): boolean {
+  return isDeepStrictEqual(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)));
 }
 
 /** Returns the entry under this name; undefined if there is none. */
@@ -60,8 +98,9 @@ function listed(servers: unknown): readonly ({ readonly name?: unknown } | null)
 function contentOf(marked: string, syntax: Layout['syntax']): unknown {
   const text = marked.startsWith(MARK) ? marked.slice(1) : marked;
   if (text.trim() === '') return {};
-  if (syntax === 'yaml') return documentOf(text).toJS();
   try {
+    // Throws for an alias without an anchor.
+    if (syntax === 'yaml') return documentOf(text).toJS();
     if (syntax === 'toml') return parseToml(text);
   } catch (error) {
     throw new NotEditable((error as Error).message.split('\n')[0]);
@@ -202,8 +241,8 @@ function tomlWith(text: string, path: readonly string[], entry: object | null): 
   kept.push(...after);
   const rest = kept.join('');
   // The entry is inline or dotted in another table, which this editor does not split.
-  if (valueAt(parseToml(rest), path) !== undefined)
-    throw new NotEditable(`${path.join('.')} is not a table of its own`);
+  if (valueAt(contentOf(rest, 'toml'), path) !== undefined)
+    throw new NotEditable(`${path.join('.')} is not a table of its own; write it as [${header}]`);
   if (entry === null) return rest.replace(/(\r?\n)(?:\r?\n)+$/, '$1');
   const block = stringifyToml(nested(path, entry)).replaceAll('\n', eol).trimEnd();
   return `${rest.trimEnd() === '' ? '' : `${rest.trimEnd()}${eol}${eol}`}${block}${eol}`;

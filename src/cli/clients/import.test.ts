@@ -85,7 +85,7 @@ test('a file of a client that is read as one of the project, too, is read once',
   assert.match((await run('import --yes')).out, /\(Cursor\)/);
 });
 
-test('names of variables to inherit, and what clients know of a login, are taken over', async (t) => {
+test('import takes over the names of variables to inherit and the login settings of clients', async (t) => {
   const { definitions, secrets, run } = user(
     t,
     {
@@ -151,7 +151,7 @@ test('import asks for the inputs of a file once, after the plan, and stores the 
   assert.equal(c.command, 'x');
 });
 
-test('without a terminal a variable has the value of an input; a server that lacks one is left out and says so', async (t) => {
+test('without a terminal, variables give the inputs; a server that lacks one is left out with a reason', async (t) => {
   const { run, secrets } = user(t, { [VSCODE]: WITH_INPUTS });
   const env = { TRUNKLINE_INPUT_TOKEN: 'token-1', TRUNKLINE_INPUT_TEAM: 'red' };
   const { code, out } = await run('import --yes --json', env);
@@ -161,7 +161,7 @@ test('without a terminal a variable has the value of an input; a server that lac
   assert.deepEqual(await secrets(), ['a-token']);
 });
 
-test('plain secrets in arguments and addresses are moved, and not shown', async (t) => {
+test('import moves plain secrets of arguments and addresses to the store, and does not show them', async (t) => {
   const args = [
     'mcp-remote',
     'https://x.example/mcp?api_key=key-00001&v=2',
@@ -203,7 +203,7 @@ test('plain secrets in arguments and addresses are moved, and not shown', async 
   assert.equal((await secrets()).length, 7);
 });
 
-test('the gateway itself is left out while it does not run, at its own port and where it was linked', async (t) => {
+test('import recognises a gateway that does not run by its port and by its link, and leaves it out', async (t) => {
   const at = (port: number) => ({ url: `http://127.0.0.1:${port}/mcp` });
   const { run, file } = user(t, {
     'project/trunkline.json': { mcpServers: {}, listen: { port: 4999 } },
@@ -231,7 +231,7 @@ test('a named file that is missing or broken is an error, and the others are imp
   for (const file of ['typo.json', 'broken.json', '.']) assert.equal((await run(`import ${file} --yes`)).code, 1, file);
   const { code, out } = await run('import typo.json good.json --yes --json');
   assert.deepEqual([code, JSON.parse(out).added], [1, ['good']]);
-  // A broken file of a client is not what the user asked for.
+  // A broken file of a client is no error: the user did not name it.
   assert.equal((await run('import --yes')).code, 0);
 });
 

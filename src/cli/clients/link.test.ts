@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { clientApps } from '../../app/clients/clients.ts';
+import { type ClientApp, clientApps } from '../../app/clients/clients.ts';
+import { entryIn, namesIn } from '../../app/clients/edit-file.ts';
 import type { Terminal } from '../command-input.ts';
 import { runProgram } from '../program.ts';
 
@@ -16,7 +17,8 @@ function user(t: TestContext, before: Readonly<Record<string, string>>) {
   t.after(() => rmSync(home, { recursive: true, force: true }));
   mkdirSync(join(home, 'project'));
   const apps = clientApps({ home, env: {}, platform: process.platform });
-  const fileOf = (client: string): string => apps.find(({ id }) => id === client)!.files[0]!;
+  const appOf = (client: string): ClientApp => apps.find(({ id }) => id === client)!;
+  const fileOf = (client: string): string => appOf(client).files[0]!;
   for (const [client, text] of Object.entries(before)) {
     mkdirSync(dirname(fileOf(client)), { recursive: true });
     writeFileSync(fileOf(client), text);
@@ -25,6 +27,11 @@ function user(t: TestContext, before: Readonly<Record<string, string>>) {
     fileOf,
     records: join(home, 'state/trunkline/links'),
     text: (client: string) => readFileSync(fileOf(client), 'utf8'),
+    /** The servers in the file of a client, by name. */
+    servers(client: string): Readonly<Record<string, unknown>> {
+      const text = readFileSync(fileOf(client), 'utf8');
+      return Object.fromEntries(namesIn(text, appOf(client)).map((name) => [name, entryIn(text, appOf(client), name)]));
+    },
     port(port: number) {
       writeFileSync(join(home, 'project/trunkline.json'), JSON.stringify({ mcpServers: {}, listen: { port } }));
     },
@@ -66,6 +73,83 @@ test('unlink does not bring back an entry of an earlier link, where the client w
   }
 });
 
+const REPLACED = { ...BEFORE, continue: 'mcpServers:\n  - name: a\n    command: x\n    env: { TOKEN: k }\n' };
+
+test('unlink puts what --replace took out back into a file that its client has changed, and says which', async (t) => {
+  const { run, text, port, fileOf, servers, records } = user(t, REPLACED);
+  for (const [client, first] of Object.entries(REPLACED)) {
+    const later = `${client === 'cursor' ? '//' : '#'} later\n`;
+    const rewrite = (): void => writeFileSync(fileOf(client), `${text(client).trimEnd()}\n${later}`);
+    const before = servers(client);
+    const replace = async (): Promise<void> => {
+      writeFileSync(fileOf(client), first);
+      port(4999);
+      assert.match(await run(`link ${client} --replace --yes`), / linked /);
+      assert.deepEqual(Object.keys(servers(client)), ['tl']);
+    };
+    const isBack = async (words: RegExp): Promise<void> => {
+      assert.match(await run(`unlink ${client} --yes`), words, client);
+      assert.deepEqual(servers(client), before, client);
+      assert.match(text(client), / later\n/);
+      assert.equal(existsSync(join(records, `${client}.json`)), false);
+    };
+    const said = / unlinked .*, with what link had replaced: a\n/;
+    await replace();
+    rewrite();
+    await isBack(said);
+
+    // The second link finds a file without them.
+    await replace();
+    rewrite();
+    port(4998);
+    assert.match(await run(`link ${client} --yes`), / linked /);
+    await isBack(/ unlinked /);
+
+    await replace();
+    rewrite();
+    await run(`link ${client} --name work --replace --yes`);
+    rewrite();
+    await isBack(said);
+
+    // The client has taken out the entry of the link, too.
+    await replace();
+    writeFileSync(fileOf(client), client === 'cursor' ? `{} ${later}` : later);
+    await isBack(said);
+  }
+});
+
+test('unlink leaves a server that the user has added under the name of a replaced one', async (t) => {
+  const { run, servers, fileOf } = user(t, { cursor: BEFORE.cursor });
+  await run('link cursor --replace --yes');
+  const { tl } = servers('cursor');
+  const own = { command: 'new' };
+  writeFileSync(fileOf('cursor'), JSON.stringify({ mcpServers: { tl, a: own } }));
+  assert.doesNotMatch(await run('unlink cursor --yes'), /replaced/);
+  assert.deepEqual(servers('cursor'), { a: own });
+});
+
+test('unlink puts back a server whose name link took, and leaves all as it is where the user refuses', async (t) => {
+  const own = { url: 'https://other.example/mcp', headers: { 'X-Key': 'k' } };
+  const { run, servers, text, fileOf } = user(t, { cursor: JSON.stringify({ mcpServers: { tl: own } }) });
+  await run('link cursor --yes');
+  writeFileSync(fileOf('cursor'), `${text('cursor')}\n`);
+  assert.match(await run('unlink cursor', async () => 'n'), / left as it is /);
+  const { clients } = JSON.parse(await run('unlink cursor --yes --json'));
+  assert.deepEqual(clients, [
+    { client: 'cursor', done: 'unlinked', file: fileOf('cursor'), error: null, putBack: ['tl'] },
+  ]);
+  assert.deepEqual(servers('cursor'), { tl: own });
+});
+
+test('link refuses a file that its entry would make invalid, and says how to write it', async (t) => {
+  const inline = 'mcp_servers = { a = { command = "x" } }\n';
+  const { run, text, records } = user(t, { codex: inline });
+  const said = /failed .*it cannot be edited \(mcp_servers cannot be .*: \[mcp_servers\.<name>\]\); correct it/;
+  assert.match(await run('link codex --yes'), said);
+  assert.equal(text('codex'), inline);
+  assert.equal(existsSync(join(records, 'codex.json')), false);
+});
+
 test('what a client writes while the user is asked stays, and nothing else is written', async (t) => {
   const { run, text, fileOf, records } = user(t, { cursor: BEFORE.cursor });
   const written = (later: string) => async (): Promise<string> => {
@@ -86,7 +170,7 @@ test('what a client writes while the user is asked stays, and nothing else is wr
   assert.equal(text('cursor'), `// second\n${first}`);
 });
 
-test('each of two names is unlinked alone, in any order, and the last makes the file what it was', async (t) => {
+test('two names are unlinked one by one, in any order, and the last unlink restores the file', async (t) => {
   const { run, text, port } = user(t, BEFORE);
   for (const client of Object.keys(BEFORE) as (keyof typeof BEFORE)[]) {
     for (const order of [
@@ -107,7 +191,7 @@ test('each of two names is unlinked alone, in any order, and the last makes the 
   }
 });
 
-test('unlink takes the name that the user typed, and says which there are', async (t) => {
+test('unlink requires --name and lists the names when there are two, and needs none when there is one', async (t) => {
   const { run, text, fileOf } = user(t, { cursor: BEFORE.cursor });
   await run('link cursor --name work --yes');
   await run('link cursor --name play --yes');
@@ -146,7 +230,7 @@ test('the entry of Goose has the name of the link, which Goose puts in front of 
   assert.match(text('goose'), /\n {2}work:\n(?: {4}.*\n)* {4}name: work\n/);
 });
 
-test('a second link changes the address and the key alone: what client and user put into the entry stays', async (t) => {
+test('a second link changes only the address and the key: settings of client and user in the entry stay', async (t) => {
   const { run, text, port, fileOf } = user(t, { ...BEFORE, copilot: '{}', continue: 'name: mine\n' });
   const clients = ['cursor', 'codex', 'goose', 'copilot', 'continue'];
   const change = (client: string, from: string, to: string): void => {
@@ -185,7 +269,7 @@ test('a second link changes the address and the key alone: what client and user 
   for (const client of clients) assert.doesNotMatch(text(client), /4998/, client);
 });
 
-test('an entry of that name that link did not write, or that the user replaced, is written anew', async (t) => {
+test('link replaces an entry of that name that it did not write, or that the user replaced', async (t) => {
   const other = '{ "mcpServers": { "tl": { "url": "https://other.example/mcp", "headers": { "X-Key": "k" } } } }\n';
   const { run, text, fileOf } = user(t, { cursor: other });
   await run('link cursor --yes');

@@ -81,7 +81,10 @@ export async function link(input: LinkInput): Promise<ExitCode> {
   });
 }
 
-/** `trunkline unlink <client>…|--all`: restores each file byte for byte, or removes the gateway's entry from a changed file. */
+/**
+ * `trunkline unlink <client>…|--all`: restores each file byte for byte. In a file that has changed it removes the gateway's
+ * entry, and with the last one puts back the servers that `link` replaced.
+ */
 export async function unlink(input: LinkInput): Promise<ExitCode> {
   const links = linksOf(input);
   return each(input, choose(input), async (client) => {
@@ -91,18 +94,18 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
     const name = input.name ?? (names.length === 1 ? names[0]! : LINKED_NAME);
     if (links.restore(client.id, name)) return ['unlinked', file];
     const text = textOf(bytesOf(file));
-    if (entryIn(text, client, name) === undefined) {
+    const { after, putBack } = links.without(client, name, text);
+    if (after === text) {
       links.forget(client.id, name);
       const others = names.filter((one) => one !== name).join(', ');
       if (others !== '') return ['nothing to change', file, `it is linked as ${others}: name one with --name`];
       return ['nothing to change', file];
     }
-    const after = withEntry(text, client, name, null);
     const unchanged = links.isUnchanged(client.id, name);
     if (!unchanged && !(await confirmChange(input, file, text, after, null))) return ['left as it is', file];
     if (textOf(bytesOf(file)) !== text) return ['failed', file, CHANGED];
     links.remove(client.id, name, file, after);
-    return ['unlinked', file];
+    return ['unlinked', file, null, putBack];
   });
 }
 
@@ -136,22 +139,23 @@ function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[
 async function each(
   input: LinkInput,
   clients: readonly ClientApp[],
-  change: (client: ClientApp) => Promise<readonly [Done, string, string?]>,
+  change: (client: ClientApp) => Promise<readonly [Done, string, (string | null)?, (readonly string[])?]>,
 ): Promise<ExitCode> {
   const { terminal, flags } = input;
   const home = terminal.env['HOME'] ?? homedir();
   const width = Math.max(...clients.map(({ title }) => title.length));
-  const results: { client: string; done: Done; file: string; error: string | null }[] = [];
+  const results: { client: string; done: Done; file: string; error: string | null; putBack?: readonly string[] }[] = [];
   for (const client of clients) {
-    const [done, file, error] = await change(client).then(
-      ([what, where, why = null]) => [what, where, why] as const,
-      (cause: unknown) => ['failed', fileOf(client), reasonOf(cause)] as const,
+    const [done, file, error, putBack] = await change(client).then(
+      ([what, where, why = null, servers = []]) => [what, where, why, servers] as const,
+      (cause: unknown) => ['failed', fileOf(client), reasonOf(cause), []] as const,
     );
-    results.push({ client: client.id, done, file, error });
+    results.push({ client: client.id, done, file, error, ...(putBack.length === 0 ? {} : { putBack }) });
     const shown = file.startsWith(`${home}/`) ? `~/${relative(home, file)}` : file;
     const colour =
       done === 'failed' ? 'red' : done === 'nothing to change' || done === 'left as it is' ? 'gray' : 'green';
-    const why = error === null ? '' : `: ${error}`;
+    const back = putBack.length === 0 ? '' : `, with what link had replaced: ${putBack.join(', ')}`;
+    const why = error === null ? back : `: ${error}`;
     if (flags.json !== true)
       terminal.out(`${client.title.padEnd(width)}  ${styleText(colour, done)}  ${shown}${why}\n`);
   }
@@ -160,7 +164,7 @@ async function each(
 }
 
 function reasonOf(cause: unknown): string {
-  if (cause instanceof NotEditable) return `it cannot be read (${cause.message}); correct it, then try again`;
+  if (cause instanceof NotEditable) return `it cannot be edited (${cause.message}); correct it, then try again`;
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === undefined) throw cause;
   return message;

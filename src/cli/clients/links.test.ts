@@ -29,7 +29,7 @@ test('a file that cannot be written leaves no record of a link', (t) => {
   assert.equal(links.get('cursor'), null);
 });
 
-test('a file that cannot be replaced leaves no copy of what was to be written, which may hold a key', (t) => {
+test('a file that cannot be replaced leaves no copy of its new content, which may contain a key', (t) => {
   const { links, file, home } = place(t);
   mkdirSync(file);
   assert.throws(() => links.write(CURSOR, file, null, '{}', AS), { code: 'EISDIR' });

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type ClientApp, clientsHere, isInstalled } from '../../app/clients/clients.ts';
-import { entryIn, NotEditable, withEntry } from '../../app/clients/edit-file.ts';
+import { entryIn, NotEditable, namesIn, withEntry } from '../../app/clients/edit-file.ts';
 import { defaultDataDir } from '../../app/running.ts';
 import type { CommandInput } from '../command-input.ts';
 
@@ -23,6 +23,12 @@ interface LinkedGateway {
   readonly url?: string;
 }
 
+/** A server of the user that `link --replace` took out of the file, or that `link` wrote its own entry over. */
+interface ReplacedServer {
+  readonly name: string;
+  readonly entry: object;
+}
+
 /** State of a file without the entries of `link`, for `unlink` to restore. Earlier versions wrote one entry in place of a list. */
 interface LinkRecord {
   readonly file: string;
@@ -31,6 +37,8 @@ interface LinkRecord {
   /** SHA-256 of what the last `link` or `unlink` wrote. */
   readonly after: string;
   readonly entries: readonly LinkedGateway[];
+  /** What `unlink` puts back into a file that has changed since. Records of earlier versions have none. */
+  readonly replaced: readonly ReplacedServer[];
 }
 
 /** The client files that `link` has changed. Readable by the user alone, since the files may contain keys. */
@@ -45,7 +53,8 @@ export class Links {
     try {
       const record = JSON.parse(readFileSync(this.#fileOf(client), 'utf8')) as LinkRecord & LinkedGateway;
       const { file, before, after, name, url, entries = [{ name, ...(url === undefined ? {} : { url }) }] } = record;
-      return { file, before, after, entries };
+      const { replaced = [] } = record;
+      return { file, before, after, entries, replaced };
     } catch {
       // Without a valid record `unlink` removes the entry alone.
       return null;
@@ -58,11 +67,14 @@ export class Links {
     const recorded = this.get(id);
     const known = recorded?.file === file ? recorded : null;
     const continues = known !== null && before !== null && known.after === digestOf(before);
-    const first = continues ? known.before : (withoutEntries(before, client, known)?.toString('base64') ?? null);
+    const first = continues ? known.before : (unlinkedBytes(before, client, known)?.toString('base64') ?? null);
     // With --replace the others are gone.
     const others = (known?.entries ?? []).filter(({ name }) => name !== as.name && entryIn(text, client, name));
+    const taken = replacedBy(before, text, client, known?.entries ?? [], as.name);
+    const earlier = (known?.replaced ?? []).filter(({ name }) => !taken.some((one) => one.name === name));
+    const replaced = [...earlier, ...taken];
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    this.#put(id, { file, before: first, after: digestOf(Buffer.from(text)), entries: [...others, as] });
+    this.#put(id, { file, before: first, after: digestOf(Buffer.from(text)), entries: [...others, as], replaced });
     try {
       replaceFile(file, Buffer.from(text));
     } catch (error) {
@@ -87,6 +99,19 @@ export class Links {
     else replaceFile(known.file, Buffer.from(known.before, 'base64'));
     this.forget(client, name);
     return true;
+  }
+
+  /** The text without the entry of this name. With the last name, the replaced servers come back: `putBack`. */
+  without(
+    client: ClientApp,
+    name: string,
+    text: string,
+  ): { readonly after: string; readonly putBack: readonly string[] } {
+    const known = this.get(client.id);
+    const rest = withEntry(text, client, name, null);
+    if (known === null || known.entries.some((one) => one.name !== name)) return { after: rest, putBack: [] };
+    const missing = known.replaced.filter((one) => entryIn(rest, client, one.name) === undefined);
+    return { after: withReplaced(rest, client, missing), putBack: missing.map((one) => one.name) };
   }
 
   /** Writes the file without the entry of this name: `text`. */
@@ -114,10 +139,36 @@ export class Links {
   }
 }
 
-/** The bytes without the entries of the record. */
-function withoutEntries(bytes: Buffer | null, client: ClientApp, known: LinkRecord | null): Buffer | null {
-  if (bytes === null || known === null) return bytes;
-  return Buffer.from(known.entries.reduce((text, { name }) => withEntry(text, client, name, null), bytes.toString()));
+/** The bytes without the entries of the record, and with the servers that they replaced. */
+function unlinkedBytes(bytes: Buffer | null, client: ClientApp, known: LinkRecord | null): Buffer | null {
+  if (known === null || (bytes === null && known.replaced.length === 0)) return bytes;
+  const rest = known.entries.reduce((text, { name }) => withEntry(text, client, name, null), textOf(bytes));
+  return Buffer.from(withReplaced(rest, client, known.replaced));
+}
+
+/** Adds those whose names the text does not have. */
+function withReplaced(text: string, client: ClientApp, replaced: readonly ReplacedServer[]): string {
+  return replaced.reduce(
+    (now, { name, entry }) => (entryIn(now, client, name) === undefined ? withEntry(now, client, name, entry) : now),
+    text,
+  );
+}
+
+/** The servers before that are not there after, or have the name of the link. Entries of earlier links are none. */
+function replacedBy(
+  before: Buffer | null,
+  after: string,
+  client: ClientApp,
+  links: readonly LinkedGateway[],
+  own: string,
+): readonly ReplacedServer[] {
+  const text = textOf(before);
+  const kept = namesIn(after, client).filter((name) => name !== own);
+  const gone = namesIn(text, client).filter((one) => !kept.includes(one) && !links.some(({ name }) => name === one));
+  return gone.flatMap((name) => {
+    const entry = entryIn(text, client, name);
+    return entry === undefined ? [] : [{ name, entry: entry as object }];
+  });
 }
 
 /** null if the file does not exist. */
