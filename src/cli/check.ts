@@ -29,6 +29,15 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   return good ? EXIT.ok : EXIT.usage;
 }
 
+/** Throws what would refuse a start that reads this. Starts and changes nothing. */
+export async function checkStart(load: LoadOptions, input: CommandInput): Promise<void> {
+  const { cwd } = input.terminal;
+  const result = await readOnce(load, input);
+  if (!result.ok) throw cannotOpen({ kind: 'config', problems: result.problems }, cwd);
+  const message = bindProblem(result.state) ?? certificateProblem(result.state);
+  if (message !== null) throw cannotOpen({ kind: 'bind', message }, cwd);
+}
+
 /** Reads the configuration. Loads the modules of the secret store only if the configuration refers to secrets. */
 export async function readOnce(load: LoadOptions, { flags, terminal }: CommandInput): Promise<ConfigResult> {
   let refers = false;

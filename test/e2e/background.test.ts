@@ -76,7 +76,7 @@ test('start --background returns when the gateway listens; stop lets its calls f
   assert.equal((await run('gateways')).out, 'no gateway runs\n');
 });
 
-test('restart starts the gateway again with its words; one in a terminal is not restarted; a server is one by name', async (t) => {
+test('restart starts the gateway again with its arguments, or one server by name, but no gateway in a terminal', async (t) => {
   const { home, options, run, status, ready } = project(t);
   const port = await freePort();
   const words = ['--port', String(port), '--control-port', '0', '--log-level', 'debug'];
@@ -86,6 +86,14 @@ test('restart starts the gateway again with its words; one in a terminal is not 
   const server = await run('restart', 'good');
   assert.match(server.out, /^restarted good \(the gateway at http/);
   assert.equal((await status()).gateway.pid, gateway.pid);
+  const file = join(home, '.mcp.json');
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, '{ "mcpServers": ');
+  const broken = await run('restart');
+  assert.equal(broken.code, 1, broken.out);
+  assert.match(broken.err, / was left as it is: it would not start again\nTL\d+ +\.mcp\.json:1:/);
+  assert.equal((await status()).gateway.pid, gateway.pid);
+  writeFileSync(file, text);
   const again = await run('restart');
   assert.equal(again.code, 0, again.err);
   assert.ok(again.out.startsWith(`restarted the gateway at http://127.0.0.1:${port}/mcp, serving ${home}`), again.out);
@@ -107,7 +115,7 @@ test('restart starts the gateway again with its words; one in a terminal is not 
   assert.equal(await inTerminal.exited, 0);
 });
 
-test('status tells of warnings of the file, and of a server that is off what turned it off', async (t) => {
+test('status shows the warnings of the file, and why a server is off', async (t) => {
   const { home, run, ready } = project(t);
   assert.equal((await run('start', '-b', ...PORTS)).code, 0);
   await ready();
@@ -142,14 +150,14 @@ test('a start that fails says why and exits with 1', async (t) => {
   assert.match(broken.err, /the gateway did not start\nTL\d+ +.*\.mcp\.json:1:/);
 });
 
-test('stop asks the gateway and no process of its id: what took its place is left alone', async (t) => {
+test('stop asks the gateway itself, and does not end another process that has its id', async (t) => {
   const { home, run, status } = project(t);
   assert.equal((await run('start', '-b', ...PORTS)).code, 0);
   const { gateway } = await status();
   const file = join(gateway.dataDir, 'instance.json');
   const { words, ...instance } = JSON.parse(readFileSync(file, 'utf8'));
   assert.ok(words.includes('--port'));
-  // As an earlier version leaves it.
+  // An earlier version writes the file without `words`.
   writeFileSync(file, JSON.stringify(instance));
   const earlier = await run('stop');
   assert.deepEqual([earlier.code, /is of an earlier version/.test(earlier.err)], [1, true], earlier.err);
@@ -166,11 +174,11 @@ test('stop asks the gateway and no process of its id: what took its place is lef
   assert.equal((await run('logs', '-n', '1')).out.trimEnd().split('\n').length, 1);
 });
 
-test('restart in a shell that lacks a variable of the start line ends nothing', async (t) => {
+test('restart in a shell that lacks a variable of the start command does not end the gateway', async (t) => {
   const { options, run, status } = project(t);
   const passed = { ...options, env: { ...options.env, GREETING_TOKEN: 'hello' } };
   const words = ['start', '-b', ...PORTS, '-e', 'GREETING_TOKEN', '--', process.execPath, MANY_SIDED];
-  // Without a file it is the default gateway.
+  // Without a file, the gateway is the default gateway.
   rmSync(join(options.cwd, '.mcp.json'));
   const started = await trunkline(words, passed);
   assert.equal(started.code, 0, started.err);
@@ -181,4 +189,31 @@ test('restart in a shell that lacks a variable of the start line ends nothing', 
   assert.equal((await trunkline(['restart'], passed)).code, 0);
   const called = await run('call', 'many-sided.environment', 'name=GREETING_TOKEN');
   assert.equal(called.out, 'hello\n', called.err);
+});
+
+test('commands say that a suspended gateway does not answer, and stop does not wait for it longer than it says', async (t) => {
+  const { home, options, run, ready } = project(t);
+  const inTerminal = startTrunkline(PORTS, options);
+  t.after(async () => {
+    inTerminal.process.kill('SIGKILL');
+    await inTerminal.exited;
+  });
+  await said(inTerminal, 'Servers');
+  await ready();
+  const { pid } = inTerminal.process;
+  inTerminal.process.kill('SIGSTOP');
+  const asking = startTrunkline(['status'], options);
+  const line = `waiting for the gateway (pid ${pid}), which does not answer; `;
+  await until(async () => asking.err.includes(line), 'the line about the gateway');
+  inTerminal.process.kill('SIGCONT');
+  assert.equal(await asking.exited, 0, asking.err);
+  assert.ok(asking.out.includes(join(home, '.mcp.json')), asking.out);
+  inTerminal.process.kill('SIGSTOP');
+  const begun = performance.now();
+  const stopped = await run('stop', '--json');
+  assert.equal(stopped.code, 4, stopped.out);
+  assert.match(JSON.parse(stopped.err).error, /did not answer within 10 s; it has not ended, but may when it goes on/);
+  assert.ok(performance.now() - begun < 60_000);
+  inTerminal.process.kill('SIGKILL');
+  await inTerminal.exited;
 });

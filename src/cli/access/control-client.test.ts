@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, EXIT } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
 
@@ -14,7 +15,7 @@ async function clientOf(t: TestContext, end: (response: ServerResponse) => void)
   return clientAt(server.address() as AddressInfo);
 }
 
-function clientAt({ port }: AddressInfo): ControlClient {
+function clientAt({ port }: Pick<AddressInfo, 'port'>, note?: (text: string) => void): ControlClient {
   const instance = {
     pid: 7,
     version: '1',
@@ -23,7 +24,7 @@ function clientAt({ port }: AddressInfo): ControlClient {
     files: [],
     startedAt: 0,
   };
-  return new ControlClient({ instance, token: 't', execToken: null });
+  return new ControlClient({ instance, token: 't', execToken: null, ...(note === undefined ? {} : { note }) });
 }
 
 async function failure(work: Promise<string>): Promise<CommandError> {
@@ -90,7 +91,7 @@ test('an error of the reader of a stream is not taken for the end of the gateway
   assert.deepEqual(seen, ['1']);
 });
 
-test('a request that met the end of an idle connection, unread, is sent once more', async (t) => {
+test('a request that gets 408, because its idle connection ended before it was read, is sent once more', async (t) => {
   const statuses = [408, 200, 408, 408];
   let received = 0;
   const client = await clientOf(t, (response) => response.writeHead(statuses[received++]!).end('{}'));
@@ -98,4 +99,45 @@ test('a request that met the end of an idle connection, unread, is sent once mor
   assert.equal(received, 2);
   await failure(client.post('/api/v1/calls', '{}'));
   assert.equal(received, 4);
+});
+
+for (const [when, isLive] of [
+  ['a line after two seconds says that a gateway does not answer at all, as one that is suspended', false],
+  ['a person who waits for a gateway that works for long gets no line', true],
+] as const) {
+  test(when, async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const change = Promise.withResolvers<Response>();
+    const asked: string[] = [];
+    t.mock.method(globalThis, 'fetch', ({ pathname }: URL) => {
+      asked.push(pathname);
+      if (pathname !== '/livez') return change.promise;
+      return isLive ? Promise.resolve(Response.json({})) : new Promise<never>(() => {});
+    });
+    const lines: string[] = [];
+    const answer = clientAt({ port: 1 }, (text) => lines.push(text)).post('/api/v1/servers', '{}');
+    for (let i = 0; i < 3; i++) {
+      await turn();
+      assert.deepEqual(lines, []);
+      if (i < 2) t.mock.timers.tick(999);
+    }
+    t.mock.timers.tick(2);
+    const line = /^waiting for the gateway \(pid 7\), which does not answer; .*kill -CONT 7\n$/;
+    assert.deepEqual([asked, lines.length], [['/api/v1/servers', '/livez'], isLive ? 0 : 1]);
+    for (const text of lines) assert.match(text, line);
+    change.resolve(Response.json({}));
+    assert.equal(await answer, '{}');
+  });
+}
+
+test('a gateway that did not answer in time is not said to have ended', async (t) => {
+  const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
+  t.mock.method(globalThis, 'fetch', () => Promise.reject(new TypeError('fetch failed', { cause })));
+  const client = clientAt({ port: 1 });
+  const change = await failure(client.post('/api/v1/servers', '{}'));
+  assert.equal(change.exitCode, EXIT.toolError);
+  assert.match(change.message, /^UNKNOWN: the gateway \(pid 7\) did not answer within 300 s; the call or change may/);
+  const question = await failure(client.get('/api/v1/servers'));
+  assert.equal(question.exitCode, EXIT.unreachable);
+  assert.equal(question.message, 'the gateway (pid 7) did not answer within 300 s');
 });

@@ -2,8 +2,16 @@ import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 import { fetchWith, notReached, type RemoteTls } from './remote-gateway.ts';
 
-/** `tls` is set for a gateway on another machine. */
-type ControlTarget = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { readonly tls?: RemoteTls };
+/** `tls` is set for a gateway on another machine. `note` writes a line for people while they wait; absent with `--json`. */
+export type ControlTarget = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & {
+  readonly tls?: RemoteTls;
+  readonly note?: (text: string) => void;
+};
+
+/** A person gets a line after this time without an answer. */
+const SILENT_MS = 2_000;
+/** `fetch` waits 300 s for the head of an answer, and as long between two parts of its body. */
+const LATE = /^UND_ERR_(?:HEADERS|BODY)_TIMEOUT$/;
 
 /** The path of a server in the control API. */
 export function serverPath(server: string): string {
@@ -94,9 +102,11 @@ export class ControlClient {
       ...(execToken === null ? {} : { 'trunkline-exec': execToken }),
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
+    let answered = (): void => {};
     try {
       this.#ask ??= tls === undefined ? Promise.resolve(fetch) : fetchWith(tls);
       const ask = await this.#ask;
+      answered = this.#noteSilence(ask);
       // Behind a proxy the control API may have a path prefix.
       const send = () => ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
       const response = await send();
@@ -106,21 +116,52 @@ export class ControlClient {
       return await send();
     } catch (error) {
       throw this.#connectionError(method, error);
+    } finally {
+      answered();
     }
+  }
+
+  /** Writes a line if `/livez` is not answered either: a call, for example, may take long. Returns what ends the wait. */
+  #noteSilence(ask: typeof fetch): () => void {
+    const { note, instance, tls } = this.#gateway;
+    if (note === undefined) return () => {};
+    const { pid, controlUrl } = instance;
+    const here = `if it is suspended (Ctrl-Z), continue it with fg in its terminal, or: kill -CONT ${pid}`;
+    const remedy = tls === undefined ? here : 'Ctrl-C ends the wait';
+    const over = new AbortController();
+    const line = setTimeout(() => note(`waiting for ${this.#name}, which does not answer; ${remedy}\n`), SILENT_MS);
+    // A refused connection ends the request itself.
+    const settled = (): void => clearTimeout(line);
+    const probe = setTimeout(() => {
+      const asked = ask(new URL('livez', controlUrl), { signal: over.signal });
+      void asked.then((answer) => answer.text()).then(settled, settled);
+    }, SILENT_MS / 2);
+    return () => {
+      clearTimeout(probe);
+      clearTimeout(line);
+      over.abort();
+    };
+  }
+
+  get #name(): string {
+    const { instance, tls } = this.#gateway;
+    return `the gateway ${tls === undefined ? `(pid ${instance.pid})` : `at ${instance.controlUrl}`}`;
   }
 
   /** A gateway that ended may have carried out a request that it received; a refused connection carried out nothing. */
   #connectionError(method: string, error: unknown): CommandError {
-    const { pid, controlUrl } = this.#gateway.instance;
+    const { controlUrl } = this.#gateway.instance;
     const remote = this.#gateway.tls !== undefined;
     const { code } = ((error as Error | null)?.cause ?? {}) as NodeJS.ErrnoException;
     const unsent = code !== undefined && !/^(ECONNRESET|EPIPE|UND_ERR)/.test(code);
-    if (remote && (method === 'GET' || unsent)) return notReached(controlUrl, error);
+    const late = LATE.test(code ?? '') ? 'did not answer within 300 s' : null;
+    if (remote && late === null && (method === 'GET' || unsent)) return notReached(controlUrl, error);
     if (method === 'GET' || code === 'ECONNREFUSED') {
-      const message = `the gateway (pid ${pid}) does not answer at ${controlUrl}`;
+      const message = `${this.#name} ${late ?? `does not answer at ${controlUrl}`}`;
       return new CommandError(EXIT.unreachable, message, { cause: error });
     }
-    const message = `UNKNOWN: the gateway${remote ? ` at ${controlUrl}` : ` (pid ${pid})`} ended before it answered; the call or change may have been carried out`;
+    const done = `the call or change may have been carried out${late === null ? '' : ', or may be when it goes on'}`;
+    const message = `UNKNOWN: ${this.#name} ${late ?? 'ended before it answered'}; ${done}`;
     return new CommandError(EXIT.toolError, message, { cause: error });
   }
 }

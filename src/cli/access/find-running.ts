@@ -5,18 +5,23 @@ import { findConfig, foldersUp } from '../../config/files/find-config.ts';
 import { dataDirOf } from '../../config/files/read-key.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, usage } from '../exit-code.ts';
-import { ControlClient } from './control-client.ts';
+import { ControlClient, type ControlTarget } from './control-client.ts';
 import { remoteGateway } from './remote-gateway.ts';
+
+type FoundGateway = RunningGateway & ControlTarget;
 
 /**
  * The running gateway for the named file, else for the nearest file, with any data folder. Without a file: a gateway that was
  * started in this folder or in one above it, else the user's default gateway. Returns null if that gateway does not run, and no
  * other one in its place. `--data-dir` selects the data folder regardless of the file.
  */
-export async function findRunning(input: CommandInput): Promise<RunningGateway | null> {
+export async function findRunning(input: CommandInput): Promise<FoundGateway | null> {
   if (input.serverCommand.length > 0) return null;
-  const remote = remoteGateway(input);
-  if (remote !== null) return remote;
+  const found = remoteGateway(input) ?? (await runningHere(input));
+  return found === null || input.flags.json === true ? found : { ...found, note: input.terminal.err };
+}
+
+async function runningHere(input: CommandInput): Promise<RunningGateway | null> {
   const { file, flags, terminal } = input;
   const { cwd, env } = terminal;
   const { place, folder } = await targetGateway(input);
@@ -76,7 +81,7 @@ export function gatewayFacts({ instance, dataDir }: RunningGateway): object {
 }
 
 /** The running gateway; throws if there is none. */
-export async function needRunning(input: CommandInput): Promise<RunningGateway> {
+export async function needRunning(input: CommandInput): Promise<FoundGateway> {
   const running = await findRunning(input);
   if (running !== null) return running;
   throw new CommandError(

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { withUsualPorts } from './own-ports.ts';
 
-test('a host that is not here is looked up for one pair of ports; the listener then reports it', async (t) => {
+test('an unknown host is tried with one pair of ports only; its error is left to the listener', async (t) => {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-ports-'));
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
   const tried = t.mock.method(Server.prototype, 'listen', function (this: Server) {

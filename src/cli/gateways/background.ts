@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Command, CommanderError } from 'commander';
 import { gatewayFolder } from '../../app/gateway-folders.ts';
 import { LOG_FILE } from '../../app/log-file.ts';
 import { hasStoredServers, type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
@@ -11,9 +12,9 @@ import { findRunning, gatewayFacts, gatewayName, needRunning } from '../access/f
 import { folderOfLoad } from '../access/own-ports.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode, usage } from '../exit-code.ts';
-import { GATEWAY_OPTIONS } from '../flags.ts';
+import { GATEWAY_OPTIONS, type GatewayFlags, VARIABLE_OPTION } from '../flags.ts';
+import { inheritFlags } from '../inherit-flags.ts';
 import { loadOptions } from '../sources.ts';
-import { passedVariables } from '../variables.ts';
 
 /** Limit for reading the files and reaching a cluster and database. */
 const START_MS = 60_000;
@@ -60,11 +61,14 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
     const how = 'restart it where it runs, or: trunkline stop && trunkline start --background';
     throw usage(`${where}; ${how}; one server: trunkline restart <server>`);
   }
-  // Checks before stopping the gateway that this shell has the variables that it passed.
-  const env = words.filter((_, i) => words[i - 1] === '--env' && i <= words.concat('--').indexOf('--'));
-  passedVariables({ ...input, flags: { env }, serverCommand: words });
+  const next = { ...input, terminal: { ...input.terminal, cwd, ask: null } };
+  await checkWords(input, next, words).catch((error: unknown) => {
+    if (!(error instanceof CommandError) && !(error instanceof CommanderError)) throw error;
+    const left = `the gateway ${gatewayName(running)} (pid ${pid}) was left as it is: it would not start again`;
+    throw usage(`${left}\n${error.message}`, { cause: error });
+  });
   await end(running, false);
-  const started = await launch({ ...input, terminal: { ...input.terminal, cwd } }, running.dataDir, words);
+  const started = await launch(next, running.dataDir, words);
   await printStarted(input, started, 'restarted');
   return EXIT.ok;
 }
@@ -134,6 +138,26 @@ export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: 
   return serverCommand.length === 0 ? words : [...words, '--', ...serverCommand];
 }
 
+/** Reads what a start of `next` with these words would read. Throws what would refuse it. */
+async function checkWords(input: CommandInput, next: CommandInput, words: readonly string[]): Promise<void> {
+  const cut = words.concat('--').indexOf('--');
+  const start = new Command('start')
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .argument('[file]');
+  for (const option of [...GATEWAY_OPTIONS, VARIABLE_OPTION]) start.addOption(option);
+  start.parse(words.slice(0, cut), { from: 'user' });
+  inheritFlags(start);
+  const { dataDir, ...others } = start.opts<GatewayFlags>();
+  const { terminal } = next;
+  const folder = dataDir === undefined ? {} : { dataDir: resolve(terminal.cwd, dataDir) };
+  const flags: GatewayFlags = { ...others, ...folder };
+  const given = { file: start.args[0], serverCommand: words.slice(cut + 1), flags, terminal };
+  const load = loadOptions(given, hasStoredServers(flags.dataDir, terminal));
+  const { checkStart } = await import('../check.ts');
+  await checkStart(load, input);
+}
+
 /** Starts the process and waits until it listens. Rejects with the output of the process if it ends before. */
 async function launch({ terminal }: CommandInput, dataDir: string, words: readonly string[]): Promise<RunningGateway> {
   const folder = gatewayFolder(dataDir, terminal);
@@ -192,13 +216,15 @@ async function end(running: RunningGateway, now: boolean): Promise<void> {
     const what = `the gateway ${gatewayName(running)} (pid ${pid}) is of an earlier version, which this cannot stop`;
     throw usage(`${what}; end it where it runs, with Ctrl-C or SIGTERM`);
   }
-  const client = new ControlClient(running);
-  const asked = client.post(`/api/v1/gateway/stop?now=${now ? 1 : 0}`, '{}');
-  const silent = pause(ANSWER_MS, null, { ref: false });
-  if ((await Promise.race([asked, silent])) === null) {
-    const words = `the gateway ${gatewayName(running)} (pid ${pid}) did not answer within ${ANSWER_MS / 1000} s`;
-    throw new CommandError(EXIT.unreachable, `${words}; nothing was ended: look at the process with: ps -p ${pid}`);
-  }
+  const path = `/api/v1/gateway/stop?now=${now ? 1 : 0}`;
+  // Ends the request too, which would keep this process for as long as the gateway is silent.
+  const wait = AbortSignal.timeout(ANSWER_MS);
+  await new ControlClient(running).send('POST', path, '{}', wait).catch((error: unknown) => {
+    if (!wait.aborted) throw error;
+    const what = `the gateway ${gatewayName(running)} (pid ${pid}) did not answer within ${ANSWER_MS / 1000} s`;
+    const left = `it has not ended, but may when it goes on; look at the process with: ps -p ${pid}`;
+    throw new CommandError(EXIT.unreachable, `${what}; ${left}`, { cause: error });
+  });
   const over = performance.now() + GONE_MS;
   const folder = gatewayFolder(running.dataDir, { cwd: '/', env: {} });
   while (folder.instance()?.startedAt === startedAt) {
