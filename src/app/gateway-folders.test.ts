@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gatewayFolder, gatewayIdentity, portsOf, rememberPorts, usualPorts } from './gateway-folders.ts';
 
@@ -15,6 +15,14 @@ function user(t: TestContext) {
 }
 
 const isFree = async (): Promise<boolean> => true;
+
+test('a named data folder with `~/` is in the home folder, and one of another user stays as written', (t) => {
+  const { home } = user(t);
+  const named = (dataDir: string) => gatewayFolder(dataDir, { files: [], cwd: home, env: { HOME: home } }).path;
+  assert.equal(named('~/tl'), join(home, 'tl'));
+  assert.equal(named('~'), home);
+  assert.equal(named('~somebody/tl'), resolve('~somebody/tl'));
+});
 
 test('a file is known by the real path of its folder; what it links to may serve several projects', (t) => {
   const { home } = user(t);
@@ -30,7 +38,7 @@ test('a file is known by the real path of its folder; what it links to may serve
   assert.equal(of('a/.mcp.json', 'b/.mcp.json'), of('b/.mcp.json', 'a/.mcp.json'));
 });
 
-test('the file of Claude Code counts for each project folder apart', (t) => {
+test('each project folder with servers in the file of Claude Code has its own gateway', (t) => {
   const { home } = user(t);
   const file = join(home, '.claude.json');
   const mcpServers = { s: { command: 'x' } };
@@ -41,7 +49,7 @@ test('the file of Claude Code counts for each project folder apart', (t) => {
   assert.equal(of('/p/c'), file);
 });
 
-test('an old folder is left to the first file, whatever a gateway without a file does there before', (t) => {
+test('a gateway without a file leaves an old folder to the first gateway with a file', (t) => {
   const { root, folder } = user(t);
   mkdirSync(root, { recursive: true, mode: 0o700 });
   writeFileSync(join(root, 'truth.db'), '', { mode: 0o600 });
@@ -50,12 +58,12 @@ test('an old folder is left to the first file, whatever a gateway without a file
   folder('a/.mcp.json').prepare();
   assert.equal(folder('a/.mcp.json').path, root);
   assert.notEqual(folder('b/.mcp.json').path, root);
-  assert.equal(folder().path, join(root, 'gateways', 'default'), 'it has one of its own from then on');
+  assert.equal(folder().path, join(root, 'gateways', 'default'), 'the gateway without a file then has its own folder');
 });
 
-test('the first gateway has 4270, whatever folder a command has made; others have what none has, once and for all', async (t) => {
+test('the first gateway gets 4270, even if a command made a folder before; others get and keep unused ports', async (t) => {
   const { env, folder } = user(t);
-  // As a command does that finds no file and no gateway.
+  // A command that finds no file and no gateway does this.
   assert.equal(folder().acquire(), true);
   const [a, b] = [folder('a/.mcp.json'), folder('b/.mcp.json')];
   assert.deepEqual(await usualPorts(a, env, isFree), { port: 4270, controlPort: 4271 });
@@ -67,7 +75,7 @@ test('the first gateway has 4270, whatever folder a command has made; others hav
   assert.equal((await usualPorts(folder(), env, isFree)).port, 4274);
 });
 
-test('what a full disk left without its text is written at the next start, and then stays', (t) => {
+test('files that a full disk left empty are written at the next start, and then stay unchanged', (t) => {
   const { env, root, folder } = user(t);
   mkdirSync(root, { recursive: true, mode: 0o700 });
   for (const name of ['serves.json', 'ports.json']) writeFileSync(join(root, name), '', { mode: 0o600 });
@@ -77,7 +85,7 @@ test('what a full disk left without its text is written at the next start, and t
     assert.deepEqual(portsOf(folder(), env), first);
     assert.deepEqual(JSON.parse(readFileSync(join(root, 'serves.json'), 'utf8')), { place: null });
   }
-  // Of a gateway that has run there and stopped.
+  // The lock of a gateway that has run there and stopped.
   writeFileSync(join(root, 'lock.db'), '', { mode: 0o600 });
   assert.equal(folder().path, root);
   assert.notEqual(folder('a/.mcp.json').path, root);
@@ -87,7 +95,7 @@ test('an old folder keeps the ports that its clients know', async (t) => {
   const { env, root, folder } = user(t);
   mkdirSync(root, { recursive: true, mode: 0o700 });
   writeFileSync(join(root, 'lock.db'), '', { mode: 0o600 });
-  // Its gateway runs, for another file.
+  // The gateway of this folder runs for another file.
   writeFileSync(join(root, 'instance.json'), JSON.stringify({ files: ['/other/.mcp.json'] }), { mode: 0o600 });
   assert.equal((await usualPorts(folder('a/.mcp.json'), env, isFree)).port, 4272);
 });

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { fromHome } from '../config/document/from-home.ts';
 import { claudeProject } from '../config/files/find-config.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
@@ -39,7 +40,7 @@ function realPlace(file: string): string {
  * that is unknown, with the first file with which a gateway starts (decision 073).
  */
 export function gatewayFolder(dataDir: string | null | undefined, served: GatewaySelector): DataFolder {
-  if (dataDir != null) return new DataFolder(resolve(dataDir));
+  if (dataDir != null) return new DataFolder(resolve(fromHome(dataDir, served.env)));
   const place = gatewayIdentity(served);
   const root = new DataFolder(defaultDataDir(served.env));
   const own = new DataFolder(root.file(join('gateways', nameOf(place))), { place, within: root });

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { ClientApp } from '../app/clients/clients.ts';
@@ -19,12 +22,26 @@ async function run(...argv: string[]) {
     err: (text) => {
       printed.err += text;
     },
-    env: {},
+    env: { TRUNKLINE_TOKEN: 'token' },
     cwd: '/',
     version: '1.2.3',
     ask: null,
   });
   return { exitCode, ...printed };
+}
+
+function status(fields: Partial<ServerStatus>): ServerStatus {
+  return {
+    name: 's',
+    state: 'running',
+    reason: null,
+    toolCount: 0,
+    startedInMs: null,
+    lastAttemptAt: null,
+    nextRetryAt: null,
+    stderrTail: '',
+    ...fields,
+  } as ServerStatus;
 }
 
 test('--version and --help answer on standard output with exit code 0', async () => {
@@ -57,7 +74,7 @@ test('-h, -v and help do what they do elsewhere; the help of a command shows no 
   }
 });
 
-test('a word that is no file is an unknown command, with the closest name or what it is called here', async () => {
+test('a word that is no file is an unknown command; the message names the closest or the equivalent one', async () => {
   for (const [argv, words] of [
     [['statsu'], /did you mean "status"/],
     [['restrat', 'fs'], /did you mean "restart"/],
@@ -74,7 +91,7 @@ test('a word that is no file is an unknown command, with the closest name or wha
   assert.match((await run('./statsu')).err, /there is no such file/);
 });
 
-test('a word too many is refused, and a header that is refused is not shown', async () => {
+test('an excess argument is refused, and the value of a refused header is not shown', async () => {
   const excess = await run('connections', 'nosuch');
   assert.deepEqual([excess.exitCode, excess.out], [EXIT.usage, '']);
   assert.match(excess.err, /too many arguments for 'connections'.*nosuch/);
@@ -100,7 +117,7 @@ test('a server is not added with an option or an address without its scheme as i
   }
 });
 
-test('arguments of a call may be one JSON object, or stand in brackets', () => {
+test('arguments of a call may be one JSON object, or follow the tool name in brackets', () => {
   const given = (tool: string, ...words: string[]) => {
     const { argumentsJson, ...call } = withArguments({ tool, words, argumentsJson: null });
     return [call.tool, argumentsJson ?? argumentsFromWords(call.words, {})];
@@ -123,6 +140,63 @@ test('an error with --json is one JSON line', async () => {
   }
   const { error } = JSON.parse((await run('--prot', '1', '--json')).err);
   assert.match(error, /^unknown option '--prot'\n\(Did you mean --port\?\)/);
+});
+
+test('tools says which servers are not ready, and ends for a named one without tools as call does', async (t) => {
+  const servers = [
+    status({ name: 'up', toolCount: 1 }),
+    status({ name: 'bare' }),
+    status({ name: 'dead', state: 'failed', reason: 'exited 1' }),
+    status({ name: 'login', state: 'auth_required', reason: 'sign in: trunkline login login' }),
+    status({ name: 'slow', state: 'starting' }),
+    status({ name: 'asleep', state: 'unknown' }),
+  ];
+  const tools = ['up', 'asleep'].map((server) => {
+    return { server, name: 'a', exposedName: `${server}__a`, definition: { name: 'a' } };
+  });
+  const gateway = createServer((request, response) => {
+    response.end(JSON.stringify(request.url === '/api/v1/tools' ? { tools, notOffered: [] } : { servers }));
+  }).listen(0, '127.0.0.1');
+  t.after(() => gateway.close());
+  await once(gateway, 'listening');
+  const url = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+  const asked = async (...words: string[]) => {
+    const { exitCode, out, err } = await run('tools', '--server', url, ...words);
+    const lines = stripVTControlCharacters(err).split('\n').slice(0, -1);
+    return { exitCode, out: stripVTControlCharacters(out), lines };
+  };
+  const notReady = [
+    /^not ready: dead +retry +exited 1$/,
+    /^not ready: login +login +sign in: trunkline login login$/,
+    /^not ready: slow +starting +0 s$/,
+  ];
+  const all = await asked();
+  assert.deepEqual([all.exitCode, all.out], [EXIT.ok, 'up (1 tool)\n\na()\n\nasleep (1 tool)\n\na()\n\n']);
+  assert.equal(all.lines.length, 1 + notReady.length, all.lines.join('\n'));
+  for (const [at, line] of notReady.entries()) assert.match(all.lines[1 + at]!, line);
+  const json = await asked('--json');
+  assert.deepEqual([json.exitCode, JSON.parse(json.out).tools.length], [EXIT.ok, 2]);
+  assert.equal(json.lines.length, notReady.length);
+  for (const [name, code, error] of [
+    ['dead', EXIT.unreachable, 'the server dead cannot be called: exited 1'],
+    ['slow', EXIT.unreachable, 'the server slow cannot be called: it is starting'],
+    ['login', EXIT.authRequired, 'login requires a login: sign in: trunkline login login'],
+  ] as const) {
+    const { exitCode, out, lines } = await asked(name);
+    assert.deepEqual([exitCode, out, lines.at(-1)], [code, '', `trunkline: ${error}`]);
+    const { lines: only } = await asked(name, '--json');
+    assert.deepEqual(
+      only.map((line) => JSON.parse(line)),
+      [{ error, exitCode: code }],
+    );
+  }
+  for (const [name, out] of [
+    ['bare', ''],
+    ['asleep', 'asleep (1 tool)\n\na()\n\n'],
+  ] as const) {
+    const one = await asked(name);
+    assert.deepEqual([one.exitCode, one.out, one.lines.length], [EXIT.ok, out, 1], name);
+  }
 });
 
 test('arguments keep number lexemes, strings stay strings where the schema says so', () => {
@@ -162,16 +236,6 @@ test('a signature shows required parameters first, types, enums and nesting', ()
 });
 
 test('the start screen names addresses, states, reasons and how to connect', () => {
-  const status = (fields: Partial<ServerStatus>): ServerStatus =>
-    ({
-      name: 's',
-      state: 'running',
-      reason: null,
-      toolCount: 0,
-      startedInMs: null,
-      nextRetryAt: null,
-      ...fields,
-    }) as ServerStatus;
   const ready = status({ name: 'memory', toolCount: 9, startedInMs: 212 });
   const broken = status({ name: 'k8s', state: 'failed', reason: 'exited 1: kubectl not found', nextRetryAt: 31_000 });
   const facts = {

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Command } from 'commander';
 import { commandLine } from './command-line.ts';
@@ -37,7 +39,7 @@ test('the words of a filter may begin with "-", and reach the gateway in their o
     [['ms>500', '-client:codex'], '20 ms>500 -client:codex'],
     [['-client:codex', 'ms>500'], '20 -client:codex ms>500'],
     [['-ms>500', '-waited<=3', '-tries=1', '-error:-32602'], '20 -ms>500 -waited<=3 -tries=1 -error:-32602'],
-    // They begin as -n and -f do, and as --server does.
+    // These begin like -n, -f and --server.
     [['-node:a', '-name:n5', '-fetch', '-server:x'], '20 -node:a -name:n5 -fetch -server:x'],
     [['a', '-n', '5', '-timeout', '-n6', 'b'], '6 a -timeout b'],
     [['-reason:"connection', 'refused"', '-"two', 'words"'], '20 -reason:"connection refused" -"two words"'],
@@ -49,7 +51,7 @@ test('the words of a filter may begin with "-", and reach the gateway in their o
   }
 });
 
-test('--server and its files may stand before the name of a command that asks a gateway elsewhere', async (t) => {
+test('--server and its files may precede the name of a command that asks a remote gateway', async (t) => {
   const asked: string[] = [];
   const gateway = createServer((request, response) => {
     asked.push(request.url!);
@@ -81,7 +83,7 @@ test('--server and its files may stand before the name of a command that asks a 
   assert.deepEqual(asked, []);
 });
 
-test('a mistyped option of a command with a filter is still one, and named', async () => {
+test('a mistyped option of a command with a filter is an error that names it', async () => {
   for (const [words, message] of [
     [['-json'], /unknown option '-json'\n\(Did you mean --json\? .*trunkline calls -- -json\)/],
     [['-folow'], /unknown option '-folow'\n\(Did you mean --follow\?/],
@@ -99,13 +101,13 @@ test('a mistyped option of a command with a filter is still one, and named', asy
   }
 });
 
-test('behind "--" a command that starts no server has its plain arguments', async () => {
+test('a command that starts no server takes the words after "--" as plain arguments', async () => {
   for (const [words, message] of [
     [['top', '--', 'x'], /too many arguments for 'top'/],
     [['trace', '--', 'x', '-y'], /too many arguments for 'trace'.*: x, -y/],
     [['secret', 'set', '--'], /missing required argument 'name'/],
     [['help', '--', '-zzz'], /there is no command "-zzz"/],
-    // These take the command line of a server there.
+    // These commands take the command line of a server after "--".
     [['--data-dir', 'calls', '--'], /nothing follows "--"/],
     [['check', '--'], /nothing follows "--"/],
   ] as const) {
@@ -115,7 +117,7 @@ test('behind "--" a command that starts no server has its plain arguments', asyn
   }
 });
 
-test('-V is --version; --json of call takes arguments only where they follow; an option of add takes several values', async () => {
+test('-V is --version; --json of call takes only JSON that follows it; an option of add takes several values', async () => {
   assert.deepEqual(await run('-V'), { exitCode: EXIT.ok, err: '' });
   const program = new Command('trunkline');
   program.command('call <tool> [words...]').option('--json [arguments]');
@@ -136,12 +138,21 @@ test('-V is --version; --json of call takes arguments only where they follow; an
   assert.deepEqual(headers.words, ['add', 'x', '-H', 'A: 1', '-H', 'B: 2', 'http://h/']);
 });
 
-test('--data-dir precedes its variable, before the name of the command and behind it', async (t) => {
+test('--data-dir overrides its variable, before the name of the command and after it', async (t) => {
   process.env['TRUNKLINE_DATA_DIR'] = '/of-environment';
   t.after(() => {
     delete process.env['TRUNKLINE_DATA_DIR'];
   });
   assert.match((await run('top')).err, /no gateway runs for \/of-environment;/);
+  process.env['TRUNKLINE_DATA_DIR'] = '~/of-systemd';
+  for (const [words, folder] of [
+    [[], join(homedir(), 'of-systemd')],
+    [['--data-dir=~/of-bash'], join(homedir(), 'of-bash')],
+    [['--data-dir', '~somebody/x'], '~somebody/x'],
+  ] as const) {
+    const { err } = await run('top', ...words);
+    assert.ok(err.includes(`no gateway runs for ${folder};`), err);
+  }
   const given = ['--data-dir', '/given'];
   for (const words of [
     [...given, 'top'],

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
+import { fromHome } from '../config/document/from-home.ts';
 import { bareHost, isHost } from '../model/host-address.ts';
 
 /** Options that select a gateway or say how it runs; most can also be set as `TRUNKLINE_…` in the environment. */
@@ -40,9 +41,9 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   )
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
-  new Option('--data-dir <folder>', 'data folder (default: one per configuration file, in the XDG state folder)').env(
-    'TRUNKLINE_DATA_DIR',
-  ),
+  new Option('--data-dir <folder>', 'data folder (default: one per configuration file, in the XDG state folder)')
+    .env('TRUNKLINE_DATA_DIR')
+    .argParser((text) => fromHome(text, process.env)),
   new Option('--log-level <level>', 'lowest level that is logged to standard error')
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),

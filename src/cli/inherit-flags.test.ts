@@ -9,7 +9,7 @@ afterEach(() => {
   for (const name of VARIABLES) delete process.env[name];
 });
 
-/** The flags of `trunkline list show`, each of which has both options. */
+/** The flags of `trunkline list show`; each of the three commands has both options. */
 async function flagsOf(...argv: string[]): Promise<object> {
   let found: object = {};
   const [name, on] = VARIABLES;

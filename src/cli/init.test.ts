@@ -7,7 +7,7 @@ import { Secrets } from '../credentials/secrets.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { runProgram } from './program.ts';
 
-/** In an empty folder of a user whose Cursor has a server with a key, and who answers `y`. */
+/** Runs init in an empty folder for a user whose Cursor has a server with a key, and who answers `y`. */
 async function init(t: TestContext, { dataDir = '', name = 'trunkline.json', ownData = false }) {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-init-'));
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
@@ -40,14 +40,14 @@ test('init keeps the secrets of clients out of the file', async (t) => {
   assert.ok(existsSync(truth));
 });
 
-test('init leaves no file behind whose secrets could not be kept', async (t) => {
+test('init writes no file if its secrets cannot be stored', async (t) => {
   const { code, err, file } = await init(t, { dataDir: '/proc/none' });
   assert.equal(code, 1);
   assert.match(err, /the data folder \/proc\/none cannot be used/);
   assert.ok(!existsSync(file));
 });
 
-test('a store that is full is the reason of init, and no internal error', async (t) => {
+test('init reports a full store as the reason, not as an internal error', async (t) => {
   t.mock.method(Secrets.prototype, 'put', async () => {
     throw new StoreError('full', 'the disk is full');
   });
@@ -58,7 +58,7 @@ test('a store that is full is the reason of init, and no internal error', async 
   assert.ok(!existsSync(file));
 });
 
-test('init keeps no secrets of a file that cannot be written', async (t) => {
+test('init stores no secrets if the file cannot be written', async (t) => {
   const { code, err, truth } = await init(t, { name: 'no-folder/trunkline.json' });
   assert.equal(code, 1);
   assert.match(err, /there is no such folder/);

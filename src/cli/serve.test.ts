@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { App } from '../app/app.ts';
 import { serve } from './serve.ts';
 
-test('a try whose ports another gateway took first leaves no listeners of the process behind', async (t) => {
+test('a start that fails because its ports are in use leaves no event listeners on the process', async (t) => {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-serve-'));
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
   writeFileSync(join(cwd, 'trunkline.json'), '{"mcpServers":{}}');
@@ -23,7 +23,7 @@ test('a try whose ports another gateway took first leaves no listeners of the pr
   assert.deepEqual(listeners(), before);
 });
 
-test('PORT of a platform is the port where TRUNKLINE_HOST is set, as in the image, and no flag names another', async (t) => {
+test('the PORT variable of a platform counts if TRUNKLINE_HOST is set, as in the image, and no flag names a port', async (t) => {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-serve-'));
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
   writeFileSync(join(cwd, 'trunkline.json'), '{"mcpServers":{},"listen":{"port":4999}}');

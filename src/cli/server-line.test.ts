@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util';
 import type { ServerStatus } from '../model/server-state.ts';
 import { serverLine } from './server-line.ts';
 
-test('a server that is being stopped is not shown as tried again', () => {
+test('a server that is stopping is not shown as waiting for a retry', () => {
   const status = { name: 's', state: 'stopping', reason: null, nextRetryAt: null } as ServerStatus;
   assert.match(stripVTControlCharacters(serverLine(status, 1, 0)), /^ *s +stopping *$/);
 });

@@ -1,8 +1,9 @@
 import { styleText } from 'node:util';
 import { counted } from '../model/counted.ts';
 import { printable } from '../model/printable.ts';
-import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
+import { isReady, type ServerState, type ServerStatus, UP } from '../model/server-state.ts';
 import { whyDown, withoutName } from '../model/why-down.ts';
+import { CommandError, EXIT, usage } from './exit-code.ts';
 import { padOrTruncate, truncate } from './screen/display-width.ts';
 
 /** What `trunkline status` shows of a server. Gateways of earlier versions omit `desired`. */
@@ -117,4 +118,13 @@ function lastLine(text: string): string {
 function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+}
+
+/** The server may have the wanted tools but lists none, so the error says why. */
+export function unlisted(status: ShownServer): CommandError {
+  const { name, state, reason } = status;
+  const why = reason === null && state !== 'suspended' ? `it is ${state}` : reasonText(status);
+  if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
+  if (UP.has(state)) return usage(`${name} has no tools`);
+  return new CommandError(EXIT.unreachable, `the server ${name} cannot be called: ${why}`);
 }

@@ -9,7 +9,7 @@ import { schemaText } from '../../scripts/schema/schema-files.ts';
 import type { serverSchema } from '../../scripts/schema/schema-server.ts';
 import { typesText } from '../../scripts/schema/types-text.ts';
 
-/** What zod infers, read-only all the way down as the generated types are. */
+/** The type that zod infers, deeply read-only like the generated types. */
 type Frozen<T> = T extends readonly (infer Item)[]
   ? readonly Frozen<Item>[]
   : T extends object
@@ -19,7 +19,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 
 test('the generated types are those that zod infers, and are up to date', () => {
-  // These two lines fail in the type check.
+  // If the types differ, the type check fails in these two lines.
   const config: Same<Frozen<z.infer<typeof configSchema>>, ConfigInput> = true;
   const server: Same<Frozen<z.infer<typeof serverSchema>>, ServerInput> = true;
   assert.ok(config && server);

@@ -85,7 +85,7 @@ function serverOf(definition: RandomDefinition, line: number): Server {
   };
 }
 
-/** The table of S3.12, by the definitions alone: what the server is reached by, as far as its type uses it. */
+/** The table of S3.12, by the definitions alone: whether a member changed that its type connects by. */
 function needsConnection(a: RandomDefinition, b: RandomDefinition): boolean {
   if (a.type !== b.type) return true;
   if (a.type !== 'stdio') return a.url !== b.url || !sameMap(a.headers, b.headers);
@@ -110,7 +110,7 @@ test('S3.12 check:A7 for any two definitions: which changes need a new connectio
     const expected = needsConnection(a, b) ? 'changed' : live ? 'updated' : 'same';
     assert.deepEqual(diff[expected], ['s'], `${expected}: ${JSON.stringify([a, b])}`);
     seen[expected]++;
-    // It is the same question the other way round, and nothing changes from itself.
+    // The opposite change has the same result, and a definition does not differ from itself.
     const back = diffServers(new Map([['s', serverOf(b, 1)]]), new Map([['s', serverOf(a, 1)]]));
     assert.deepEqual(back[expected], ['s']);
     assert.deepEqual(diffServers(new Map([['s', serverOf(a, 1)]]), new Map([['s', serverOf({ ...a }, 2)]])).same, [

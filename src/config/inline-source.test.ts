@@ -31,7 +31,7 @@ test('check:A1 a document without a file is read as a Trunkline file, with posit
   );
 });
 
-test('a file and a document together: no server is in both, and problems are in the order of reading', async () => {
+test('a file and a document may not define the same server, and problems are in the order of reading', async () => {
   const file = join(cwd, 'servers.json');
   writeFileSync(file, '{"servers":{"a":{"command":"x"},"b":{}}}');
   const inline = [{ label: '<program>', text: '{"servers":{"a":{"command":"y"}}}' }];

@@ -34,7 +34,7 @@ async function codes(...args: Parameters<typeof load>): Promise<string[]> {
 const KEY = 'agent-key-0123456789';
 const one = { command: 'x' };
 
-test('a file with nothing but a server gets the documented defaults', async () => {
+test('a file with only a server gets the documented defaults', async () => {
   const { servers: _servers, files, ...settings } = await state({ mcpServers: { one } });
   assert.deepEqual(files, [join(folder, 'trunkline.json')]);
   assert.deepEqual(settings, {
@@ -91,7 +91,7 @@ test('a setting that cannot be expanded is reported once, also if secrets have t
   assert.deepEqual(await codes(content, { secrets }), ['TL1203', 'TL1203']);
 });
 
-test('a definition without what its type needs is refused, field by field S3.14 check:A1', async () => {
+test('a definition without a field that its type needs is refused S3.14 check:A1', async () => {
   assert.deepEqual(await codes({ mcpServers: { one: { type: 'stdio' } } }), ['TL1406']);
   assert.deepEqual(await codes({ mcpServers: { one: { type: 'streamable-http' } } }), ['TL1407']);
   assert.deepEqual(await codes({ mcpServers: { one: { type: 'sse' } } }), ['TL1407']);
@@ -169,7 +169,7 @@ test('several files are read as one, and a key may be in one of them only', asyn
   assert.deepEqual(await codes({ mcpServers: { one }, log: { level: 'info' } }, { files }), ['TL1404', 'TL1103']);
 });
 
-test('a command after "--" has no name of a server in the file', async () => {
+test('a command after "--" must not have the name of a server in the file', async () => {
   const argvCommand = ['npx', '-y', 'One@1.0.0'];
   const result = await load({ mcpServers: { one } }, { argvCommand });
   assert.ok(!result.ok);

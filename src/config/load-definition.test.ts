@@ -52,7 +52,7 @@ test('problems of a definition are reported like those of a file: the same codes
           message.replaceAll('mcpServers.one', 'one'),
           fix,
         ]);
-      // A place at the name of the server is, without one, that of the definition.
+      // A problem at the name of the server has the position of the definition if there is no name.
       const flat = (list: ReturnType<typeof shifted>) =>
         list.map(([code, line, ...rest]) => [code, Math.max(1, line as number), ...rest]);
       assert.deepEqual(flat(shifted(own.problems, 0)), flat(shifted(fromFile.problems, 1)), text);
@@ -127,7 +127,7 @@ test('what a definition needs beyond a public address is reported', async () => 
   }
 });
 
-test('check:A8 no file is read that was not checked before, also where another file names it', async () => {
+test('check:A8 a file is read only after it was checked, also if another file names it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tl-definition-'));
   try {
     writeFileSync(join(folder, 'name'), 'some.env');

@@ -100,7 +100,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.deepEqual([wrong.code, /TRUNKLINE_INSECURE=maybe; set it to 1/.test(wrong.err)], [1, true], wrong.err);
   });
 
-  test('a port in use: whom to look for, and exit 1', async () => {
+  test('a port in use is reported with its address and exit code 1', async () => {
     const { port } = login.address() as AddressInfo;
     const other = ['--data-dir', join(folder, 'other')];
     for (const flags of [
@@ -115,7 +115,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
 
   test('status and tools, for people and as JSON', async () => {
     const status = await run('status');
-    assert.equal(status.code, 4, 'two servers are not as they should be');
+    assert.equal(status.code, 4, 'two servers have a problem');
     assert.match(status.out, /good +ready/);
     assert.match(status.out, /login +login/);
     const unset = { TRUNKLINE_PORT: '', TRUNKLINE_LOG_LEVEL: '', TRUNKLINE_SERVER: '' };
@@ -131,6 +131,15 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.match(tools.out, /^good \(10 tools\)/);
     assert.match(tools.out, /echo\(/);
     assert.equal(JSON.parse((await run('tools', 'good', '--json')).out).tools.length, 10);
+    const all = await run('tools');
+    assert.deepEqual([all.code, /^good \(10 tools\)$/m.test(all.out)], [0, true], all.err);
+    assert.match(all.err, /^not ready: dead +retry .*\/no\/such\/command/m);
+    assert.match(all.err, /^not ready: login +login/m);
+    const dead = await run('tools', 'dead');
+    assert.deepEqual([dead.code, dead.out], [4, '']);
+    assert.match(dead.err, /the server dead cannot be called: .*\/no\/such\/command/);
+    const asked = await run('tools', 'login', '--json');
+    assert.deepEqual([asked.code, asked.out, JSON.parse(asked.err).exitCode], [3, '', 3]);
     const unknown = await run('tools', 'goof');
     assert.deepEqual([unknown.code, /did you mean "good"/.test(unknown.err)], [1, true]);
   });
@@ -176,7 +185,7 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.deepEqual([missing.code, /none\.json/.test(missing.err)], [1, true], missing.err);
   });
 
-  test('what standard output does not take is exit 1, and the gateway keeps a recording that was not written', async () => {
+  test('a failed write to standard output is exit 1, and the gateway keeps a recording that was not written', async () => {
     const into = (output: string, ...args: string[]) => {
       const words = ['sh', '-c', `"$@" ${output}`, 'sh', process.execPath, BIN, ...args, ...data] as const;
       return runProgram(words, { cwd });
@@ -247,7 +256,7 @@ test('a server that does not answer delays no command for another one, and --tim
   assert.deepEqual([beside.code, notSent.test(beside.err), beside.ms < 20_000], [4, true, true], beside.err);
 });
 
-/** A server whose texts would control the terminal, and whose schema is none. */
+/** A server whose texts would control the terminal, and whose schema is invalid. */
 const LOUD = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method } = JSON.parse(line);
   const message = String.fromCharCode(27) + '[2Jloud';
@@ -300,7 +309,7 @@ test('check reports every problem of a file at once, each with its position, and
   assert.equal((await trunkline([...PORTS, '--strict'], { cwd })).code, 1);
 });
 
-test('stdio: alone it serves its own file; beside a running gateway it is a bridge, as the agent of TRUNKLINE_KEY', async (t) => {
+test('stdio beside a running gateway is a bridge, as the agent of TRUNKLINE_KEY; without a key it is refused', async (t) => {
   const key = 'key-of-ada-0123456789';
   const cwd = folderOf(t, {
     mcpServers: { good: manySided('good'), other: manySided('other') },

@@ -26,7 +26,7 @@ function line(call: Partial<CallRecord>, columns?: number): string {
   return stripVTControlCharacters(callLine({ ...CALL, ...call }, columns));
 }
 
-test('a call in fewer columns: the reason goes first, then who called, then the id, then the time', () => {
+test('in fewer columns a call loses the reason first, then the caller, then the id, then the time', () => {
   const call = { outcome: 'NOT_SENT', error: '-32603', reason: 'the process\nended' } as const;
   const began = '00:36:26.123    12 ms NOT_SENT    ';
   assert.deepEqual(

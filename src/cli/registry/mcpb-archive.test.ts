@@ -15,7 +15,7 @@ before(() => {
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Takes a file as a bundle, in a folder that is otherwise empty; returns what is there then. */
+/** Extracts a file as a bundle into an empty folder; returns the files that are there afterwards. */
 async function taken(bytes: Buffer): Promise<readonly string[]> {
   const own = mkdtempSync(join(folder, 'own-'));
   const file = join(own, 'x.mcpb');
@@ -46,7 +46,7 @@ const renamed = (name: string, other: string): Buffer => {
   return Buffer.concat([numbers([2, 0x7075], [2, data.length]), data]);
 };
 const zeros = Buffer.alloc(17 * 1024 * 1024);
-/** A place that only a zip64 field can say, behind the end of any file. */
+/** An offset that only a zip64 field can hold, beyond the end of any file. */
 const far = Buffer.concat([numbers([2, 1], [2, 8]), Buffer.alloc(8, 0xee)]);
 
 const HOSTILE: Readonly<Record<string, readonly [Buffer, RegExp]>> = {
@@ -113,7 +113,7 @@ for (const [what, [bytes, answer]] of Object.entries(HOSTILE)) {
   });
 }
 
-test('a good one is written, with nothing of its attributes but that a file can be executed', async () => {
+test('a good bundle is written; of the attributes of a file only its executable bit is kept', async () => {
   const path = join(folder, 'good.mcpb');
   const files = [
     { name: 'bin/', mode: 0o040777 },
@@ -134,7 +134,7 @@ test('a good one is written, with nothing of its attributes but that a file can 
   assert.deepEqual(await taken(signed), ['bin', 'bin/named', 'bin/read', 'bin/run', 'manifest.json', 'stored']);
 });
 
-test('whatever bytes change in a bundle, it is taken or refused, and nothing else happens', async () => {
+test('a bundle with changed bytes is accepted or refused with the reason, and nothing else happens', async () => {
   const whole = zipFile([A, { name: 'd/x.js', data: 'x'.repeat(500) }, { name: 'y', data: 'text', method: 0 }]);
   const change = fc.tuple(fc.nat(whole.length - 1), fc.integer({ min: 0, max: 255 }));
   await fc.assert(

@@ -4,7 +4,7 @@ import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
 import { isObject } from '../../model/json-object.ts';
 import { printable } from '../../model/printable.ts';
-import { isSettled, UP } from '../../model/server-state.ts';
+import { isSettled } from '../../model/server-state.ts';
 import {
   accessGateway,
   type CallProgress,
@@ -15,7 +15,7 @@ import {
 import type { CommandInput, Terminal } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { abortedBySignals } from '../interrupted.ts';
-import { reasonText, type ShownServer } from '../server-line.ts';
+import { type ShownServer, unlisted } from '../server-line.ts';
 
 const START_MS = 60_000;
 const LOOK_MS = 100;
@@ -250,15 +250,6 @@ async function heldTool(wanted: string, server: string, gateway: GatewayAccess):
   const name = wanted.slice(server.length + 1);
   const known = waiting.some(({ list, key }) => list === 'tools' && key === name);
   return known ? { server, name, exposedName: wanted, definition: '{}' } : null;
-}
-
-/** The server may have the tool but lists none, so the error says why. */
-function unlisted(status: ShownServer): CommandError {
-  const { name, state, reason } = status;
-  const why = reason === null && state !== 'suspended' ? `it is ${state}` : reasonText(status);
-  if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
-  if (UP.has(state)) return usage(`${name} has no tools`);
-  return new CommandError(EXIT.unreachable, `the server ${name} cannot be called: ${why}`);
 }
 
 function parameterTypes(definition: string): ParameterTypes {

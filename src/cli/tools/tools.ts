@@ -1,29 +1,36 @@
 import { styleText } from 'node:util';
 import { counted } from '../../model/counted.ts';
 import { printable } from '../../model/printable.ts';
+import { isReady } from '../../model/server-state.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { needsAttention, serverLine, unlisted } from '../server-line.ts';
 
-/** `trunkline tools [server]`: TypeScript-like signatures by server, with the exposed name if it is not the usual one. */
+/**
+ * `trunkline tools [server]`: TypeScript-like signatures by server, with the exposed name if it is not the usual one. Standard
+ * error says which servers are not ready; a named one that is down and lists no tool is an error, as for `call`.
+ */
 export async function tools(input: CommandInput & { readonly server: string | undefined }): Promise<ExitCode> {
   const { terminal, flags, server } = input;
   const gateway = await accessGateway(input, server);
   try {
     const all = await gateway.tools();
-    const names = [
-      ...new Set([...(await gateway.statuses()).map(({ name }) => name), ...all.map((tool) => tool.server)]),
-    ];
+    const statuses = await gateway.statuses();
+    const names = [...new Set([...statuses.map(({ name }) => name), ...all.map((tool) => tool.server)])];
     if (server !== undefined && !names.includes(server)) throw noSuch(`server "${server}"`, server, names);
     const shown = all.filter((tool) => server === undefined || tool.server === server);
+    const down = statuses.filter((status) => !isReady(status));
+    const named = down.find(({ name }) => name === server);
+    if (named !== undefined && shown.length === 0) throw unlisted(named);
     if (flags.json === true) {
       const items = shown.map(
         ({ definition, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"definition":${definition}}`,
       );
       terminal.out(`{"tools":[${items.join(',')}]}\n`);
-      return EXIT.ok;
     }
-    for (const name of new Set(shown.map((tool) => tool.server))) {
+    const listed = new Set(shown.map((tool) => tool.server));
+    for (const name of flags.json === true ? [] : listed) {
       const own = shown.filter((tool) => tool.server === name);
       terminal.out(`${styleText('bold', name)} (${counted(own.length, 'tool')})\n\n`);
       for (const tool of own) {
@@ -31,6 +38,10 @@ export async function tools(input: CommandInput & { readonly server: string | un
         const renamed = tool.exposedName === usual ? '' : `// exposed as ${tool.exposedName}\n`;
         terminal.out(`${renamed}${printable(toolSignature(JSON.parse(tool.definition) as ToolDefinition))}\n\n`);
       }
+    }
+    for (const one of server === undefined ? down : []) {
+      if (listed.has(one.name) && !needsAttention(one)) continue;
+      terminal.err(`not ready: ${serverLine(one, one.name.length, Date.now()).trimStart()}\n`);
     }
     return EXIT.ok;
   } finally {

@@ -3,6 +3,7 @@ import { basename, resolve } from 'node:path';
 import { SECRET_NAME } from '../../model/names.ts';
 import type { ClientId } from '../client.ts';
 import { type Problems, type Source, suggest, type TextSpan } from '../problem/problem.ts';
+import { fromHome } from './from-home.ts';
 import type { ScalarNode } from './node.ts';
 import { isReadFailure, type NamedFiles } from './read-source.ts';
 
@@ -66,6 +67,11 @@ export class Expander {
 
   get keepsReferences(): boolean {
     return this.#options.keepsReferences === true;
+  }
+
+  /** The path with the home folder for a leading `~/`. */
+  fromHome(path: string): string {
+    return fromHome(path, this.#options.env);
   }
 
   /** The node's value with all references replaced; null after a problem. `user`: the key that needs it, for messages. */
@@ -214,9 +220,8 @@ export class Expander {
   }
 
   #file(path: string, span: TextSpan, user: string): string | null {
-    const { fileFolder, env, source, problems } = this.#options;
-    const home = path.startsWith('~/') ? (env['HOME'] ?? homedir()) : null;
-    const file = home === null ? resolve(fileFolder, path) : resolve(home, path.slice(2));
+    const { fileFolder, source, problems } = this.#options;
+    const file = resolve(fileFolder, this.fromHome(path));
     const bytes = this.#options.files.read(file, MAX_NAMED_FILE_BYTES);
     if (isReadFailure(bytes)) {
       problems.error('TL1205', source, span, `${file}: ${bytes.message} (used by ${user})`);

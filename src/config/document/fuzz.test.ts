@@ -27,7 +27,7 @@ after(() => rmSync(folder, { recursive: true }));
 async function load(file: string, content: string | Uint8Array) {
   writeFileSync(join(folder, file), content);
   const result = await loadConfig({ files: [file], cwd: folder, env: { HOME: folder, A: 'b' }, strict: true });
-  // Every problem can be printed, and has its place in the file where it is about one.
+  // Every problem can be printed, and has a position in the file if it is about one.
   for (const problem of [...(result.ok ? [] : result.problems), ...result.warnings]) {
     assert.ok(renderProblem(problem, folder).startsWith(problem.code));
     assert.ok(problem.line >= 0 && problem.column >= 0);

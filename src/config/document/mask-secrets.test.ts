@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'trunkline-frames-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 const KEY = 'ghp_0123456789abcdefABCDEF';
-/** Each with a variable that is not set, so that its line is shown, and with what is secret in it. */
+/** Definitions with a variable that is not set, so that the frame shows their line, and the secret in each. */
 const SPELLINGS: readonly [
   definition: { readonly args?: readonly string[]; readonly [key: string]: unknown },
   secret: string,
@@ -39,7 +39,7 @@ async function load(name: string, text: string) {
   return loadConfig({ files: [file], cwd: folder, env: {} });
 }
 
-test('security:5 check:A10 no code frame of a misconfigured server shows a secret, and the scrubber knows it', async () => {
+test('security:5 check:A10 no code frame of a misconfigured server shows a secret, and the scrubber gets it', async () => {
   for (const [definition, secret] of SPELLINGS) {
     const json = JSON.stringify(definition);
     const command = 'command' in definition ? `command: ${definition.command}\n    ` : '';
@@ -69,7 +69,7 @@ test('security:5 check:A10 no code frame of a misconfigured server shows a secre
   }
 });
 
-test('security:5 check:A10 nor does the frame of an unreadable file', async () => {
+test('security:5 check:A10 no code frame of an unreadable file shows a secret', async () => {
   for (const [definition, secret] of SPELLINGS) {
     const json = JSON.stringify(definition);
     for (const [name, text] of [

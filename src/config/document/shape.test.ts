@@ -76,7 +76,7 @@ test('the run-time check accepts what the zod schema accepts check:A1', () => {
   assert.ok(good > 300 && bad > 300, `both kinds must be among them: ${good} good, ${bad} bad`);
 });
 
-test('a server with every key of the schema passes both', () => {
+test('a server with every key of the schema passes both checks', () => {
   const one: Record<string, unknown> = {};
   for (const [key, schema] of Object.entries(configJsonSchema().$defs!['server']!.properties!))
     one[key] = sample(schema);
@@ -97,7 +97,7 @@ test('the generated schema uses only what the run-time check supports', () => {
     for (const key of Object.keys(schema)) if (!known.includes(key)) unknown.add(key);
     for (const inner of [...Object.values(schema.properties ?? {}), ...Object.values(schema.$defs ?? {})]) visit(inner);
     for (const inner of [schema.items, schema.additionalProperties, ...(schema.anyOf ?? [])]) if (inner) visit(inner);
-    // Names of keys are never restricted beyond being text.
+    // The schema does not restrict the names of keys, except that they are text.
     assert.deepEqual(schema.propertyNames ?? { type: 'string' }, { type: 'string' });
   };
   visit(configJsonSchema());

@@ -23,7 +23,7 @@ const ENV = {
   CI_KEY: 'ci-key-0123456789',
 };
 
-/** What a file came to, as JSON: only what differs from the defaults, with the fixture's folder as `<dir>`. */
+/** The configuration that a file gives, as JSON: only deviations from the defaults; the fixture's folder is `<dir>`. */
 function shown(result: ConfigResult, dir: string): unknown {
   assert.ok(result.ok, result.ok ? '' : result.problems.map(({ code, message }) => `${code} ${message}`).join('\n'));
   const { servers, agents, files: _files, ...settings } = result.state;

@@ -21,7 +21,7 @@ function setUp() {
   return { checks, clock, looked, responds, answer: resolve };
 }
 
-test('check:A8 a folder without an answer is not checked again until it answers, and holds no other up', async () => {
+test('check:A8 a folder that does not answer is not checked again until it answers, and delays no other', async () => {
   const { checks, clock, looked, responds, answer } = setUp();
   assert.equal(await responds('/dead/a'), false);
   assert.deepEqual([await checks.responds('/dead/b'), await checks.responds('/good/a')], [false, true]);
@@ -29,7 +29,7 @@ test('check:A8 a folder without an answer is not checked again until it answers,
   answer();
   await clock.advance(0);
   assert.equal(await checks.responds('/dead/b'), true);
-  assert.equal(clock.pending, 0, 'nothing is waited for');
+  assert.equal(clock.pending, 0, 'no timer is left');
 });
 
 test('check:A8 while two folders give no answer no other is checked, so that the pool has threads left', async () => {

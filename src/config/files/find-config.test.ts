@@ -53,7 +53,7 @@ test('the search ends at the repository root and at home', () => {
   assert.equal(findConfig(join(home, 'me/src'), '/nowhere'), join(home, '.mcp.json'));
 });
 
-test('a folder with such a name is no file', () => {
+test('a folder with the name of a configuration file is not taken for one', () => {
   mkdirSync(join(home, 'trunkline.json'));
   assert.equal(findConfig(home, home), null);
 });
@@ -74,7 +74,7 @@ test('check:A1 without a file, Claude Code’s own is used if it has servers for
   }
 });
 
-test('by a link to its folder, and by the nearest folder alone, Claude Code’s own file is found as it is read', async () => {
+test('Claude Code’s own file is found where it gives servers: through a link too, and for the nearest project only', async () => {
   const shop = join(home, 'code', 'shop');
   mkdirSync(join(shop, 'empty', 'deep'), { recursive: true });
   symlinkSync(shop, join(home, 'link'));

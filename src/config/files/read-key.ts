@@ -39,5 +39,5 @@ async function readKey(file: string, env: Environment, key: string): Promise<str
   const unused = { inputs: new Map(), secrets: new Set<string>(), files: new NamedFiles() };
   const expander = new Expander({ source, problems, client: 'unknown', ...places, env, ...unused });
   const text = expander.expand(node, key);
-  return text === null || /^https?:\/\//.test(text) ? text : resolve(folder, text);
+  return text === null || /^https?:\/\//.test(text) ? text : resolve(folder, expander.fromHome(text));
 }

@@ -105,7 +105,7 @@ test('the set of followed files can change', async () => {
   assert.deepEqual(await heard(), ['b']);
 });
 
-test('a stream of events does not delay the look for ever', async () => {
+test('a stream of events does not delay the report for ever', async () => {
   write('a', '1');
   start('a');
   write('a', '2');
@@ -117,7 +117,7 @@ test('a stream of events does not delay the look for ever', async () => {
   }
 });
 
-test('check:A8 a changed file is read when all give an answer', async () => {
+test('check:A8 a changed file is reported only once all files give an answer', async () => {
   write('a', '1');
   const { promise, resolve } = Promise.withResolvers<void>();
   watch = new ConfigWatch([join(folder, 'a')], () => reported.push('a'), {

@@ -18,7 +18,6 @@ export interface ReadingContext {
   readonly fileFolder: string;
   /** Base of all other relative paths. */
   readonly folder: string;
-  readonly home: string;
   readonly secrets: Set<string>;
   /** Reads the files that definitions name. */
   readonly files: NamedFiles;
@@ -115,9 +114,9 @@ export class FieldReader {
 
   /** Resolves a path: `~/x` from home, relative ones from the configuration's folder. */
   resolvePath(path: string): string {
-    const { folder, home } = this.context;
-    if (path === '~' || path.startsWith('~/')) return resolve(home, path.slice(2));
-    return isAbsolute(path) ? path : resolve(folder, path);
+    const { folder, expander } = this.context;
+    const full = expander.fromHome(path);
+    return isAbsolute(full) ? full : resolve(folder, full);
   }
 
   /** Resolves the path of a program; leaves a bare name to the PATH. */

@@ -26,7 +26,7 @@ async function read(server: unknown) {
   return { isolation, env: { ...revealed(env) }, engine, target, warnings: result.warnings.map(({ code }) => code) };
 }
 
-test('S2.22 check:B2 an image with everything it can have', async () => {
+test('S2.22 check:B2 an image with all its options', async () => {
   const docker = {
     image: 'team/server:${TAG}',
     engine: 'unix:///run/podman/podman.sock',
@@ -68,7 +68,7 @@ test('S2.22 check:B2 a running container, whose streams all clients share', asyn
   assert.deepEqual([found.isolation, found.warnings], ['shared', ['TL1307']]);
 });
 
-test('S2.22 a definition that is no container, or two things at once, is refused', async () => {
+test('S2.22 an invalid or contradictory definition of a container is refused', async () => {
   const image = { image: 'a' };
   const cases: readonly (readonly [unknown, string])[] = [
     [{ type: 'docker', command: 'x' }, 'TL1413'],

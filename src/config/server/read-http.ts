@@ -235,7 +235,7 @@ function readTls(fields: FieldReader): TlsSpec | null {
     if (!isString(value)) continue;
     const path = expander.expand(value, `${fields.path}.tls.${key}`);
     if (path === null) return null;
-    const file = resolve(fileFolder, path);
+    const file = resolve(fileFolder, expander.fromHome(path));
     const bytes = readPem(file, files);
     if (isReadFailure(bytes)) {
       fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file}: ${bytes.message}`);

@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { separationOf } from '../../model/caller-partition.ts';
 import { secretsOf } from '../../model/sanitized-definition.ts';
@@ -20,7 +19,7 @@ import { serverType } from './server-type.ts';
 import { keepDefinition } from './written-values.ts';
 
 /** `inputs`: the known answers. */
-type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> &
+type DocumentContext = Omit<ReadingContext, 'expander'> &
   Pick<ExpanderOptions, 'env' | 'inputs' | 'declared' | 'stored' | 'keepsReferences'>;
 
 /** The context for all definitions of a document, with its own expander. */
@@ -29,7 +28,7 @@ export function serverContext(context: DocumentContext): ReadingContext {
   const { client, folder: workspaceFolder } = document;
   const given = { env, inputs, declared, stored, keepsReferences };
   const expander = new Expander({ ...document, ...given, client: client.id, workspaceFolder });
-  return { ...document, expander, home: env['HOME'] ?? homedir() };
+  return { ...document, expander };
 }
 
 /** The fix for a definition that is a text, as people write it in a terminal. */

@@ -36,7 +36,7 @@ const PLAIN: SshSpec = {
   controlMaster: false,
 };
 
-test('S2.22 S2.23 a host as text or as an object; parts for the other host stay as they are', async () => {
+test('S2.22 S2.23 a host as text or as an object; command and folder of that host are not changed', async () => {
   const plain = await spec('h');
   assert.deepEqual([plain.ssh, plain.command, plain.cwd], [PLAIN, './server', '']);
   const referred = await spec('me@${WHERE}:2222', { cwd: 'there' });
@@ -52,7 +52,7 @@ test('S2.22 S2.23 a host as text or as an object; parts for the other host stay 
   });
 });
 
-test('S2.23 a possible option of ssh, or no host at all, is refused', async () => {
+test('S2.23 a host that ssh could take for an option, or that is invalid, is refused', async () => {
   const refused = [
     '-oProxyCommand=x',
     'me@-h',
@@ -72,7 +72,7 @@ test('S2.23 a possible option of ssh, or no host at all, is refused', async () =
   assert.deepEqual(oddName.ok ? [] : oddName.problems.map(({ code }) => code), ['TL1303']);
 });
 
-test('S2.23 S3.12 another host is another connection', async () => {
+test('S2.23 S3.12 a change of the host needs a new connection', async () => {
   const digest = async (ssh: string) => {
     const result = await load({ command: 'm', ssh });
     return result.ok ? result.state.servers.get('one')!.connectionDigest : null;

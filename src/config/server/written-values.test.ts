@@ -14,7 +14,7 @@ async function valuesOf(text: string) {
   return writtenValues(found.server.origin);
 }
 
-test('each value of a definition has its line and column, and what is left out is a default', async () => {
+test('each value of a definition has its line and column, and omitted keys have their defaults', async () => {
   const values = await valuesOf(`{
   "command": "node",
   "args": ["a.js", "--port=\${HOST}"],
@@ -41,7 +41,7 @@ test('each value of a definition has its line and column, and what is left out i
   assert.ok(values.filter(({ file }) => file === null).every(({ line, column }) => line === null && column === null));
 });
 
-test('a secret leaves no definition, however it is written', async () => {
+test('a secret in a definition is masked, however it is written', async () => {
   const secret = 'sk-a1B2c3D4e5F6g7H8i9J0k1L2m3N4';
   const text = JSON.stringify({
     url: `https://example.com/mcp?api_key=${secret}`,

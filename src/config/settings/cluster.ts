@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
 import { DEFAULTS } from '../defaults.ts';
+import { fromHome } from '../document/from-home.ts';
 import { child, isString, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
 import { isReadFailure, MAX_FILE_BYTES, type NamedFiles } from '../document/read-source.ts';
 import type { Problems } from '../problem/problem.ts';
@@ -167,14 +168,15 @@ class ClusterReader {
     if (node === undefined) return null;
     const file = (key: string): string | null => {
       const path = this.#text(`tls.${key}`, child(node, key));
-      return path === null ? null : resolve(this.#reading.setting!.folder, path);
+      return path === null ? null : resolve(this.#reading.setting!.folder, fromHome(path, this.#reading.env));
     };
     return { caFile: file('ca'), certFile: file('cert'), keyFile: file('key') };
   }
 
   #file(path: string, key: string): string | null {
-    const file = resolve(this.#reading.setting?.folder ?? '.', path);
-    const bytes = this.#reading.files.read(file, MAX_FILE_BYTES);
+    const { setting, env, files } = this.#reading;
+    const file = resolve(setting?.folder ?? '.', fromHome(path, env));
+    const bytes = files.read(file, MAX_FILE_BYTES);
     if (!isReadFailure(bytes)) return bytes.toString();
     this.#error('TL1702', key, `cluster.${key}: ${file}: ${bytes.message}`);
     return null;

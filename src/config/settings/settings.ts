@@ -64,7 +64,7 @@ export function readSettings(
   const pathIn = (node: Node | undefined, key: string, place: string): string | null => {
     const setting = written.get(key);
     const path = setting !== undefined && isString(node) ? setting.expander.expandRefusingSecrets(node, place) : null;
-    return path === null ? null : resolve(setting!.folder, path);
+    return path === null ? null : resolve(setting!.folder, setting!.expander.fromHome(path));
   };
   const pathOf = (key: string, inner: string): string | null => {
     return pathIn(nodeOf(key, inner), key, `${key}.${inner}`);

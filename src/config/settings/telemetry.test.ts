@@ -16,7 +16,7 @@ async function problems(config: object): Promise<readonly (readonly [string, str
   return result.ok ? [] : result.problems.map(({ code, message }) => [code, message]);
 }
 
-test('metrics and telemetry are read with their references, and what they refer to is kept out of logs', async () => {
+test('metrics and telemetry are read with their references, and the referenced values are kept out of logs', async () => {
   const result = await load({
     metrics: { token: '${SCRAPE}', listen: '0.0.0.0:9464' },
     telemetry: {
@@ -36,7 +36,7 @@ test('metrics and telemetry are read with their references, and what they refer 
   for (const secret of Object.values(ENV)) assert.ok(result.secrets.includes(secret));
 });
 
-test('what cannot be used is refused with its place', async () => {
+test('an unusable setting is refused with its place', async () => {
   for (const [config, code, message] of [
     [{ metrics: { token: 'short' } }, 'TL1501', /metrics\.token/],
     [{ metrics: { token: 'with a blank 0123456789' } }, 'TL1501', /without blanks/],
