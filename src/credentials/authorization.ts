@@ -4,7 +4,7 @@ import type { Credential } from './credential.ts';
 import type { Authority } from './discovery.ts';
 import { authorizationEndpoint, registrationEndpoint } from './endpoints.ts';
 import { loginRefused } from './login-errors.ts';
-import { authenticationOf, type OAuthClient, through } from './token-endpoint.ts';
+import { authenticationOf, type OAuthClient, SECRET_METHODS, through } from './token-endpoint.ts';
 
 /** The URL that the user's browser opens (RFC 6749 §4.1.1, RFC 7636, RFC 8707). */
 export async function authorizationUrl(
@@ -78,6 +78,12 @@ export async function revokeTokens(fetch: GuardedFetch, { authority, client, tok
   await oauth.processRevocationResponse(response);
 }
 
+/** A dynamically registered client. */
+export interface RegisteredClient extends OAuthClient {
+  /** Wall clock; null or absent if its secret does not expire. */
+  readonly secretExpiresAt?: number | null;
+}
+
 /**
  * Registers the gateway (RFC 7591). Without oauth4webapi, because many authorization servers answer with little more than the
  * client id, against the standard.
@@ -86,10 +92,12 @@ export async function registerClient(
   fetch: GuardedFetch,
   metadata: oauth.AuthorizationServer,
   redirectUri: string | null,
-): Promise<OAuthClient> {
+): Promise<RegisteredClient> {
   const { issuer, token_endpoint_auth_methods_supported: methods = ['none'] } = metadata;
   const endpoint = registrationEndpoint(metadata);
-  const wantedMethod = methods.includes('none') ? 'none' : methods[0]!;
+  // The client has no key of its own, so it cannot have a method such as private_key_jwt.
+  const withSecret = methods.find((one) => SECRET_METHODS.includes(one)) ?? 'client_secret_basic';
+  const wantedMethod = methods.includes('none') ? 'none' : withSecret;
   const body = JSON.stringify({
     client_name: 'Trunkline',
     redirect_uris: redirectUri === null ? [] : [redirectUri],
@@ -114,5 +122,8 @@ export async function registerClient(
   }
   const authMethod = typeof method === 'string' ? method : wantedMethod;
   const usable = typeof secret === 'string' && secret !== '' && authMethod !== 'none';
-  return { id, secret: usable ? secret : null, privateKey: null, authMethod };
+  // 0 means that it does not expire (§3.2.1).
+  const expiry = answer?.['client_secret_expires_at'];
+  const secretExpiresAt = typeof expiry === 'number' && expiry > 0 ? expiry * 1000 : null;
+  return { id, secret: usable ? secret : null, privateKey: null, authMethod, secretExpiresAt };
 }

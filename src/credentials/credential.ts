@@ -18,6 +18,8 @@ export interface Credential {
   /** Until when a node has the claim to exchange, for which others wait; null if there is no exchange. */
   readonly exchangeUntil: number | null;
   readonly changedAt: number;
+  /** Id of the login that gave the tokens, which renewals keep; absent without one, and in records of earlier versions. */
+  readonly login?: string;
 }
 
 /** The credential as people see it, without secrets. `now`: wall clock. */
@@ -70,6 +72,11 @@ export function isFor(server: Server, { url, authority }: Credential): boolean {
 export function isReplaced(login: Credential, before: number | null, there: StoredValue<Credential> | null): boolean {
   if (there === null) return before !== null;
   return there.revision !== before && there.value.changedAt >= login.changedAt;
+}
+
+/** Whether the tokens are more than a renewal of valid ones, so that a server which refused those may accept them. */
+export function mayHelp(before: Credential | undefined, now: Credential): boolean {
+  return before?.tokens == null || before.reason !== null || before.login !== now.login;
 }
 
 /** The client of the definition; null if it names none. */

@@ -14,6 +14,7 @@ import {
   definedClient,
   isFor,
   isReplaced,
+  mayHelp,
   unreadableView,
 } from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt, ownerOf } from './credential-owner.ts';
@@ -211,6 +212,12 @@ export class ServerCredentials {
     return all.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   }
 
+  /** The credential that this login gave the owner; null before its end, and after a later login. */
+  resultOf(owner: CredentialOwner, login: string): CredentialView | null {
+    const kept = this.#known.get(keyOf(owner));
+    return kept?.value.login === login ? credentialView(kept, this.deps.clock.wall()) : null;
+  }
+
   /** When the owner's credential was last changed; null without a valid one. */
   connectedAt(owner: CredentialOwner): number | null {
     const kept = this.#known.get(keyOf(owner));
@@ -278,7 +285,7 @@ export class ServerCredentials {
       const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
       const tokens = { ...got, refresh, scopes };
       const value = { ...before, tokens, exchangeUntil: null, reason: null, changedAt: clock.wall() };
-      this.#retries.clear(key);
+      this.#retries.succeeded(key);
       await withTimeout(clock, EXCHANGE_MS, this.#stored(key, value, claimed), () => {});
       return this.#known.get(key)?.value.tokens?.access === got.access;
     } catch (error) {
@@ -377,15 +384,17 @@ export class ServerCredentials {
 
   #updateKnown(key: string, kept: StoredValue<Credential> | null): void {
     this.#taken++;
-    const before = this.#known.get(key)?.value.tokens ?? null;
+    const before = this.#known.get(key)?.value;
     if (kept === null) this.#known.delete(key);
     else this.#known.set(key, kept);
     const now = kept?.value.tokens ?? null;
     for (const secret of [now?.access, now?.refresh, kept?.value.client.secret]) {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
+    if (before?.tokens?.access === now?.access) return;
+    const hadFailed = this.#failedAt.delete(key);
     // Without a valid refresh token, the server refuses the next request itself, and its caller gets the advice.
-    const notify = kept === null || now !== null;
-    if (this.#read && notify && before?.access !== now?.access) this.deps.onChange(ownerOf(key), kept === null);
+    const helps = now !== null && (hadFailed || !this.#retries.renewedLately(key) || mayHelp(before, kept!.value));
+    if (this.#read && (kept === null || helps)) this.deps.onChange(ownerOf(key), kept === null);
   }
 }

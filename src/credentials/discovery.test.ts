@@ -85,7 +85,7 @@ test('a credential of another issuer is not renewed there once auth.issuer is se
   assert.deepEqual([granting, credentials.tokens(SERVER)?.access], [[`${ISSUER}/token`], `of ${ISSUER}`]);
 });
 
-test('places of metadata that answer 503 are a temporary failure of which nothing is stored; 404 means no metadata', async () => {
+test('a metadata address that answers 503 is a temporary failure and stores nothing; 404 means no metadata', async () => {
   const records = new SharedRecords();
   const { granting, fetch } = world();
   let status = 503;

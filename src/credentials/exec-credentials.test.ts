@@ -92,7 +92,7 @@ const error = await askProgram(spec, {}, {}, guard, new AbortController().signal
 console.log(error instanceof ExecFailure, error.message);
 `;
 
-test('a credential program that cannot be started for want of file descriptors is a failure like others', async () => {
+test('a credential program that cannot be started for lack of file descriptors is a failure like others', async () => {
   const module = pathToFileURL(join(import.meta.dirname, 'exec-program.ts')).href;
   const node = [process.execPath, '--input-type=module', '-e', WITHOUT_DESCRIPTORS, module];
   const { stdout } = await promisify(execFile)('sh', ['-c', 'ulimit -n 64 && exec "$@"', 'sh', ...node]);

@@ -20,16 +20,28 @@ export function toGatewayError(server: string, error: unknown): GatewayError {
   const answer = errorAnswer(error);
   if (answer !== null) {
     const description = answer.description === null ? '' : `: ${clean(answer.description)}`;
-    return say('AUTH_REQUIRED', `the authorization server answers ${clean(answer.code)}${description}`);
+    const advice = refusesClient(error) ? `; ${CLIENT_ADVICE}` : '';
+    return say('AUTH_REQUIRED', `the authorization server answers ${clean(answer.code)}${description}${advice}`);
   }
   if (error instanceof StoreError)
     return say('NOT_SENT', 'the store of the gateway does not answer; try again in a moment');
   if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
   if (error instanceof FetchFailed) return say('NOT_SENT', error.message);
+  if (refusesClient(error))
+    return say('AUTH_REQUIRED', `the authorization server refuses the gateway's client (HTTP 401); ${CLIENT_ADVICE}`);
   const { code } = error as { code?: string };
   if (code?.startsWith('OAUTH_') === true)
     return say('AUTH_REQUIRED', `the authorization server is not right: ${clean((error as Error).message)}`);
   return say('NOT_SENT', `the authorization server cannot be reached (${clean(code ?? 'no connection')})`);
+}
+
+const CLIENT_ADVICE = 'correct the client that the definition names; if it names none, begin the login again';
+
+/** Whether the authorization server refuses the client: `invalid_client`, or a 401 with a challenge (RFC 6749 §5.2). */
+export function refusesClient(failure: unknown): boolean {
+  const { code, status } = failure as { code?: string; status?: number };
+  const challenged = code === 'OAUTH_WWW_AUTHENTICATE_CHALLENGE' && status === 401;
+  return challenged || errorAnswer(failure)?.code === 'invalid_client';
 }
 
 const ANSWERS = new Set(['OAUTH_AUTHORIZATION_RESPONSE_ERROR', 'OAUTH_RESPONSE_BODY_ERROR']);

@@ -6,6 +6,7 @@ import type { Logins } from '../model/credential-ports.ts';
 import { type CredentialView, LOGIN_MS, type StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
+import type { RegisteredClient } from './authorization.ts';
 import { requestWithoutToken } from './challenge.ts';
 import { definedClient } from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
@@ -13,7 +14,7 @@ import { SealedRecords, type StoredValue } from './credential-store.ts';
 import type { ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { clientDocument } from './endpoints.ts';
-import { errorAnswer, loginRefused, noLogin, toGatewayError } from './login-errors.ts';
+import { errorAnswer, loginRefused, noLogin, refusesClient, toGatewayError } from './login-errors.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
 
@@ -40,6 +41,9 @@ interface PendingLogin {
   readonly ending?: boolean;
 }
 
+/** The members of a login that lead to the stored client. */
+type RegisteredLogin = Pick<PendingLogin, 'authority' | 'client' | 'redirectUri'>;
+
 /** Called when a login has ended; `reason` says why it produced no credential, null if it did. */
 type LoginEndListener = (
   server: string,
@@ -51,6 +55,7 @@ const MAX_BY_BROWSERS = 16;
 /** Time for an exchange and a slow store. */
 const ENDING_MS = 30_000;
 const LOOK_MS = 250;
+const DEVICE_CODE = 'urn:ietf:params:oauth:grant-type:device_code';
 const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
 /** Why no user can sign in at the server; null if one can. */
@@ -70,7 +75,7 @@ export class OAuthLogins implements Logins {
   readonly #onEnd: LoginEndListener;
   readonly #pending: SealedRecords<PendingLogin>;
   /** Dynamically registered clients (RFC 7591), by issuer and redirect URI. */
-  readonly #clients: SealedRecords<OAuthClient>;
+  readonly #clients: SealedRecords<RegisteredClient>;
   /** By login, so that each authorization server has one poll at a time. */
   readonly #waiting = new Map<string, Promise<CredentialView>>();
 
@@ -117,7 +122,9 @@ export class OAuthLogins implements Logins {
     const common = { ...ownerAt(server), target: transport.url, authority, client, scopes, dpop: auth.dpop, expiresAt };
     const ways =
       redirectUri === null
-        ? await userCode(fetch, authority, client, scopes)
+        ? await this.#withRegistration({ authority, client, redirectUri }, () =>
+            userCode(fetch, authority, client, scopes),
+          )
         : { url: await authorizationUrl(authority, client, scopes, redirectUri, verifier, id), ...BY_REDIRECT };
     const pending: PendingLogin = { ...common, ...ways, redirectUri, verifier, browser: digestOf(browser) };
     await this.#pending.put(id, pending, null);
@@ -139,9 +146,11 @@ export class OAuthLogins implements Logins {
       return await this.#withGatewayErrors(pending.server, async () => {
         const { codeIn } = await import('./authorization.ts');
         const { authority, client, redirectUri, verifier } = pending;
-        const code = codeIn(parameters, authority, client, id);
-        const more = { code, redirect_uri: redirectUri, code_verifier: verifier };
-        return this.#granted(pending, 'authorization_code', more);
+        return this.#withRegistration(pending, () => {
+          const code = codeIn(parameters, authority, client, id);
+          const more = { code, redirect_uri: redirectUri, code_verifier: verifier };
+          return this.#granted(id, pending, 'authorization_code', more);
+        });
       });
     } catch (error) {
       // The authorization server did not get the code, so the same address can be used again.
@@ -181,13 +190,12 @@ export class OAuthLogins implements Logins {
     const begun = (await this.#open(id))?.value;
     if (begun === undefined) throw loginRefused('there is no such login, or it has ended');
     const { server, deviceCode } = begun;
-    const before = this.#of(begun)?.changedAt;
     for (let waitMs = begun.intervalMs; ; ) {
       // Read before the credential: when the login is gone, its result is in the store, and perhaps of another node.
       const over = (await this.#open(id)) === null;
       if (over) await this.#credentials.refresh();
-      const done = this.#of(begun);
-      if (done?.state === 'connected' && done.changedAt !== before) return done;
+      const done = this.#credentials.resultOf(begun, id);
+      if (done !== null) return done;
       if (over) throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
       await pause(clock, waitMs);
       // After `slow_down` the longer interval stays (RFC 8628 §3.5).
@@ -234,10 +242,6 @@ export class OAuthLogins implements Logins {
     return { ...server, caller: { digest: '', owner: principal ?? OPERATOR.id, of: server.connectionDigest } };
   }
 
-  #of({ server, principal }: CredentialOwner): CredentialView | undefined {
-    return this.#credentials.list().find((one) => one.server === server && one.principal === principal);
-  }
-
   /** Gets a challenge from the server. The URL is the operator's own, so it may redirect and need not answer. */
   async #requestChallenge(server: Server, url: string, fetch: GuardedFetch): Promise<void> {
     const response = await requestWithoutToken(fetch, url).catch(() => null);
@@ -249,19 +253,39 @@ export class OAuthLogins implements Logins {
   async #client(fetch: GuardedFetch, { metadata }: Authority, redirectUri: string | null): Promise<OAuthClient> {
     const document = clientDocument(this.#credentials.deps.clientMetadataUrl(), metadata);
     if (document !== null) return { id: document, secret: null, privateKey: null, authMethod: 'none' };
-    const key = JSON.stringify([metadata.issuer, redirectUri]);
-    const known = await this.#clients.get(key);
-    if (known !== null) return known.value;
+    const key = clientKey(metadata, redirectUri);
+    const known = (await this.#clients.get(key))?.value;
+    // The secret has to last until the end of the login.
+    const neededUntil = this.#credentials.deps.clock.wall() + LOGIN_MS;
+    if (known !== undefined && (known.secretExpiresAt ?? Number.POSITIVE_INFINITY) > neededUntil) return known;
     const { registerClient } = await import('./authorization.ts');
     const client = await registerClient(fetch, metadata, redirectUri);
     await this.#clients.put(key, client);
     return client;
   }
 
+  /** Deletes the client if its authorization server refuses it, so that the next login registers the gateway again. */
+  async #withRegistration<T>(login: RegisteredLogin, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (refusesClient(error)) await this.#unregister(login).catch(() => null);
+      throw error;
+    }
+  }
+
+  /** Deletes the stored client of the login, unless another one has replaced it or the definition names the client. */
+  async #unregister({ authority, client, redirectUri }: RegisteredLogin): Promise<void> {
+    const key = clientKey(authority.metadata, redirectUri);
+    const stored = await this.#clients.get(key);
+    if (stored?.value.id === client.id) await this.#clients.delete(key, stored.revision);
+  }
+
   /** Whether the interval has to be longer. */
   async #poll(id: string, pending: PendingLogin): Promise<boolean> {
     try {
-      await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
+      const parameters = { device_code: pending.deviceCode };
+      await this.#withRegistration(pending, () => this.#granted(id, pending, DEVICE_CODE, parameters));
       await this.#pending.delete(id);
       this.#notifyEnd(id, pending, null);
       return false;
@@ -282,7 +306,12 @@ export class OAuthLogins implements Logins {
     this.#onEnd(server, { principal, login, reason: reason === null ? null : logger.redact(reason) });
   }
 
-  async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {
+  async #granted(
+    id: string,
+    pending: PendingLogin,
+    grant: string,
+    parameters: Readonly<Record<string, string | null>>,
+  ): Promise<CredentialView> {
     const { target: url, authority, client, scopes, dpop } = pending;
     const { clock, random } = this.#credentials.deps;
     const { requestTokens } = await import('./token-endpoint.ts');
@@ -290,7 +319,7 @@ export class OAuthLogins implements Logins {
     const request = { fetch, authority, client, grant, parameters, clock, random };
     const got = await requestTokens({ ...request, key: dpop ? 'new' : null });
     const tokens = { ...got, scopes: got.scopes.length > 0 ? got.scopes : scopes };
-    return this.#credentials.keep(pending, { url, authority, client, scopes, tokens });
+    return this.#credentials.keep(pending, { url, authority, client, scopes, tokens, login: id });
   }
 
   async #open(id: string): Promise<StoredValue<PendingLogin> | null> {
@@ -303,7 +332,11 @@ export class OAuthLogins implements Logins {
     const now = this.#credentials.deps.clock.wall();
     const all = await this.#pending.all();
     const late = all.filter(({ value }) => value.expiresAt <= now);
-    for (const { key } of late) await this.#pending.delete(key);
+    for (const { key, value } of late) {
+      // The authorization server may have forgotten the client and shown an error page instead of coming back.
+      if (value.redirectUri !== null && value.ending !== true) await this.#unregister(value);
+      await this.#pending.delete(key);
+    }
     return all.flatMap(({ value }) => (value.expiresAt > now ? [value] : []));
   }
 
@@ -314,6 +347,10 @@ export class OAuthLogins implements Logins {
       throw toGatewayError(server, error);
     }
   }
+}
+
+function clientKey({ issuer }: Authority['metadata'], redirectUri: string | null): string {
+  return JSON.stringify([issuer, redirectUri]);
 }
 
 function digestOf(browser: string | null): string | null {

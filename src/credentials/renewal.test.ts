@@ -180,6 +180,63 @@ test('fault:F20 an authorization server that was away is retried at growing inte
   assert.equal(credentials.list()[0]?.state, 'connected');
 });
 
+test('fault:F21 nodes whose server refuses all tokens do not restart it for renewals of each other, but for a login', async () => {
+  const [clock, records] = [new FakeClock(), new SharedRecords()];
+  const { counts, fetch } = rotating();
+  const changes: readonly [string[], string[]] = [[], []];
+  const [a, b] = [node(records, fetch, clock, changes[0]), node(records, fetch, clock, changes[1])];
+  const refused = (credentials: typeof a, generation: number): Promise<boolean> => {
+    const headers = ['Authorization', `Bearer access-${generation}`];
+    return new Leases(credentials).lease(SERVER)!.refused({ ...REFUSED, headers });
+  };
+  const owner = { server: 'a', principal: null };
+  await a.refresh();
+  await b.refresh();
+  await a.keep(owner, { ...CREDENTIAL, login: 'one' });
+  await b.refresh();
+  assert.deepEqual(changes, [['a'], ['a']]);
+  // B has not renewed the tokens itself, so the renewal of A may help it.
+  assert.equal(await refused(a, 0), true);
+  await b.refresh();
+  assert.deepEqual(changes, [['a'], ['a', 'a']]);
+  for (const [at, [one, other]] of [
+    [b, a],
+    [a, b],
+    [b, a],
+  ].entries()) {
+    assert.equal(await refused(one!, at + 1), true);
+    await other!.refresh();
+  }
+  assert.deepEqual(changes, [['a'], ['a', 'a']]);
+  assert.deepEqual(counts, { exchanges: 4, refused: 0 });
+  // The server may have recovered since the last renewal of A.
+  await clock.advance(600_000);
+  assert.equal(await refused(b, 4), true);
+  await a.refresh();
+  assert.deepEqual(changes, [
+    ['a', 'a'],
+    ['a', 'a'],
+  ]);
+  await b.keep(owner, { ...CREDENTIAL, login: 'two' });
+  await a.refresh();
+  assert.deepEqual(changes, [
+    ['a', 'a', 'a'],
+    ['a', 'a', 'a'],
+  ]);
+});
+
+test('a stored credential of an earlier version, which names no login, is used and renewed', async () => {
+  const records = new SharedRecords();
+  const { counts, fetch } = rotating();
+  const value = JSON.stringify({ ...CREDENTIAL, exchangeUntil: null, reason: null, changedAt: 1 });
+  await records.apply([{ kind: 'put', collection: 'credentials', key: 'a', value }]);
+  const credentials = node(records, fetch);
+  await credentials.refresh();
+  assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), true);
+  assert.equal(credentials.tokens(SERVER)?.access, 'access-1');
+  assert.deepEqual(counts, { exchanges: 1, refused: 0 });
+});
+
 test('fault:F21 while the store is away, calls with a token that is still valid do not wait for it', async () => {
   const [clock, records] = [new FakeClock(), new SharedRecords()];
   const credentials = node(records, rotating().fetch, clock, [], new Map([['a', SERVER]]));

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { systemClock } from '../model/clock.ts';
 import { SignInTrace } from './sign-in-trace.ts';
 
-test('a token answer and what was sent for it are kept without anything that is secret', async (t) => {
+test('the trace keeps a token answer without any secret of it or of its request', async (t) => {
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
@@ -21,21 +21,23 @@ test('a token answer and what was sent for it are kept without anything that is 
   });
   await new Promise<void>((open) => server.listen(0, '127.0.0.1', open));
   t.after(() => server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/token?state=state-1`;
   const trace = new SignInTrace(systemClock);
-  const body = new URLSearchParams({ grant_type: 'authorization_code', code: 'code-1', code_verifier: 'verifier-1' });
-  const response = await trace.through('web', (target, init) => fetch(target, init))(url, { method: 'POST', body });
-  assert.equal(((await response.json()) as Record<string, string>)['access_token'], 'access-1');
-  const [step] = trace.of('web');
-  assert.deepEqual([step?.step, step?.status, step?.problem], ['token', 200, null]);
-  assert.deepEqual(step?.answer, {
-    access_token: '[redacted]',
-    id_token: '[redacted]',
-    more: '[redacted]',
-    token_type: 'Bearer',
-    scope: 'a [redacted]',
-  });
-  assert.doesNotMatch(JSON.stringify(trace.of('web')), /(?:access|id|code|verifier|state|m)-1/);
-  trace.begin('web');
-  assert.deepEqual(trace.of('web'), []);
+  for (const path of ['/token', '/.well-known/token', '/.well-known/oauth-protected-resource/token']) {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}?state=state-1`;
+    const body = new URLSearchParams({ grant_type: 'authorization_code', code: 'code-1', code_verifier: 'verifier-1' });
+    const response = await trace.through('web', (target, init) => fetch(target, init))(url, { method: 'POST', body });
+    assert.equal(((await response.json()) as Record<string, string>)['access_token'], 'access-1');
+    const [step] = trace.of('web');
+    assert.deepEqual([step?.step, step?.status, step?.problem], ['token', 200, null]);
+    assert.deepEqual(step?.answer, {
+      access_token: '[redacted]',
+      id_token: '[redacted]',
+      more: '[redacted]',
+      token_type: 'Bearer',
+      scope: 'a [redacted]',
+    });
+    assert.doesNotMatch(JSON.stringify(trace.of('web')), /(?:access|id|code|verifier|state|m)-1/);
+    trace.begin('web');
+    assert.deepEqual(trace.of('web'), []);
+  }
 });

@@ -76,8 +76,11 @@ export class SignInTrace {
 
 /** The step and the parameters of a request, all of which this module makes. */
 function kindOf({ pathname }: URL, init: RequestInit | undefined): readonly [SignInStep['step'], URLSearchParams] {
-  if (pathname.includes('/.well-known/oauth-protected-resource')) return ['resource metadata', new URLSearchParams()];
-  if (pathname.includes('/.well-known/')) return ['issuer metadata', new URLSearchParams()];
+  // Metadata is shown whole. An endpoint may have such a path, too, but gets POST requests.
+  if ((init?.method ?? 'GET') === 'GET' && pathname.includes('/.well-known/')) {
+    const isResource = pathname.includes('/.well-known/oauth-protected-resource');
+    return [isResource ? 'resource metadata' : 'issuer metadata', new URLSearchParams()];
+  }
   const body = init?.body instanceof URLSearchParams ? init.body.toString() : String(init?.body ?? '');
   if (!body.startsWith('{')) {
     const sent = new URLSearchParams(body);

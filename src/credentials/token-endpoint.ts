@@ -3,6 +3,7 @@ import { exportJWK, generateKeyPair, importJWK, importPKCS8, type JWK, SignJWT }
 import * as oauth from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Clock } from '../model/clock.ts';
+import { parseObject } from '../model/json-object.ts';
 import type { Random } from '../model/random.ts';
 import { MASK } from '../model/secret.ts';
 import type { Authority } from './discovery.ts';
@@ -48,6 +49,8 @@ export interface TokenRequest {
 
 const AHEAD_MS = 60_000;
 const HEADER_TEXT = /^[\x20-\x7e]+$/;
+/** The client authentication methods that need only a secret, in the order of preference. */
+export const SECRET_METHODS: readonly string[] = ['client_secret_basic', 'client_secret_post'];
 
 /** One token request for any grant; repeats it once with a nonce if the endpoint demands one. Rejects as oauth4webapi does. */
 export async function requestTokens(request: TokenRequest): Promise<Tokens> {
@@ -113,7 +116,16 @@ function withoutSecrets(error: unknown, secrets: readonly (string | null)[]): un
 
 /** Options for requests of the library. `fetch` checks the address, with or without TLS. */
 export function through(fetch: GuardedFetch) {
-  return { [oauth.customFetch]: fetch as never, [oauth.allowInsecureRequests]: true };
+  const sent: GuardedFetch = async (target, init) => withoutIdToken(await fetch(target, init));
+  return { [oauth.customFetch]: sent as never, [oauth.allowInsecureRequests]: true };
+}
+
+/** The gateway uses no ID tokens, but the library refuses the whole answer if it does not accept the ID token in it. */
+async function withoutIdToken(response: Response): Promise<Response> {
+  const body = response.status === 200 ? parseObject(await response.clone().text()) : null;
+  if (body === null || !('id_token' in body)) return response;
+  const { id_token: _, ...rest } = body;
+  return new Response(JSON.stringify(rest), { status: 200, headers: response.headers });
 }
 
 export async function authenticationOf(
@@ -124,7 +136,7 @@ export async function authenticationOf(
   if (privateKey !== null) return oauth.PrivateKeyJwt(await signingKey(privateKey));
   if (secret === null) return oauth.None();
   const supported = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
-  const method = authMethod ?? (supported.includes('client_secret_basic') ? 'client_secret_basic' : supported[0]);
+  const method = authMethod ?? SECRET_METHODS.find((one) => supported.includes(one)) ?? supported[0];
   if (method === 'client_secret_basic') return basic(secret);
   return method === 'none' ? oauth.None() : oauth.ClientSecretPost(secret);
 }

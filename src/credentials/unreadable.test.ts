@@ -8,7 +8,7 @@ import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-stor
 import { Logger } from '../telemetry/logger.ts';
 import { ServerCredentials } from './credentials.ts';
 
-test('check:I7 a login that no key opens is shown with what to do, and can be forgotten or made again', async () => {
+test('check:I7 a login that no key decrypts is shown as failed, and can be forgotten or made again', async () => {
   const logger = Logger.silent();
   const records = new SqliteRunTimeStore({ path: ':memory:', clock: systemClock, logger });
   const source = { keys: [Buffer.alloc(32, 1)] };
