@@ -198,23 +198,22 @@ export interface SessionRecords {
   visit(visitor: (record: SessionRecord) => boolean): Promise<void>;
 }
 
-export interface LoggedEvent {
-  readonly eventId: string;
-  readonly message: Buffer;
+/** Oldest first. `gap`: messages before them have left the log or, if an earlier process logged them, may have. */
+export interface LoggedEvents {
+  readonly stream: string;
+  readonly events: readonly { readonly eventId: string; readonly message: Buffer }[];
+  readonly gap: boolean;
 }
 
 /**
  * Events sent on SSE streams, for `Last-Event-ID`: at most 1 MiB and 5 min per stream and 16 MiB in all. `stream`: identifies
- * a session and one of its streams.
+ * a session and one of its streams. `previous`: the event before on the stream, all of which may have left the log.
  */
 export interface EventLog {
   /** Event ids increase, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
-  append(sessionId: string, stream: string, message: Buffer): string;
-  /** Events of the same stream after the given id, oldest first; null if the session does not know the id. */
-  after(
-    sessionId: string,
-    eventId: string,
-  ): Promise<{ readonly stream: string; readonly events: readonly LoggedEvent[] } | null>;
+  append(sessionId: string, stream: string, message: Buffer, previous?: string | null): string;
+  /** What is kept of the same stream after the event, which may have left the log; null if nothing kept is that new. */
+  after(sessionId: string, eventId: string): Promise<LoggedEvents | null>;
   forget(sessionId: string): void;
 }
 

@@ -1,7 +1,7 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import { eventIdOf, readEventId } from '../model/event-id.ts';
-import type { EventLog, LoggedEvent } from '../model/ports.ts';
+import type { EventLog, LoggedEvents } from '../model/ports.ts';
 import { EventMemory, type LoggedMessage } from './event-memory.ts';
 import { eventSum } from './open-state.ts';
 import type { QueuedWrite, StateFile } from './state-file.ts';
@@ -21,6 +21,8 @@ interface Stream {
   readonly memory: EventMemory;
   readonly insert: StatementSync;
   bytes: number;
+  /** Number of the newest message that has left the log; a client that has not seen it has a gap. */
+  lost: number;
 }
 
 /**
@@ -75,7 +77,8 @@ class Entry implements QueuedWrite, LoggedMessage {
  * Event log in memory, mirrored to `state.db` so that a client can also resume after a restart of the gateway.
  *
  * An event id is `<stream>~<seq>`; `seq` increases over all sessions of a file, across restarts, so no id is reused. Events
- * beyond 1 MiB or 5 min of a stream, or `maxBytes` over all streams, are dropped, the oldest first.
+ * beyond 1 MiB or 5 min of a stream, or `maxBytes` over all streams, are dropped, the oldest first. A client may have seen
+ * what was dropped; if it has not seen the newest message that was dropped, it has a gap.
  */
 export class SqliteEventLog implements EventLog {
   readonly #state: StateFile;
@@ -113,29 +116,26 @@ export class SqliteEventLog implements EventLog {
     this.#cancelSweep = clock.after(SWEEP_MS, () => this.#sweep());
   }
 
-  append(sessionId: string, streamName: string, message: Buffer): string {
+  append(sessionId: string, streamName: string, message: Buffer, previous: string | null = null): string {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
-    const stream = this.#stream(this.#load(sessionId), sessionId, streamName);
+    const stream = this.#stream(this.#load(sessionId), sessionId, streamName, previous);
     this.#state.enqueue(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
     return eventIdOf(streamName, seq);
   }
 
-  async after(
-    sessionId: string,
-    eventId: string,
-  ): Promise<{ readonly stream: string; readonly events: readonly LoggedEvent[] } | null> {
+  async after(sessionId: string, eventId: string): Promise<LoggedEvents | null> {
     const known = readEventId(eventId);
     if (known === null) return null;
     const { stream: name, seq } = known;
     const stream = this.#load(sessionId).get(name);
-    if (stream === undefined || !stream.entries.some((entry) => entry.seq === seq)) return null;
+    if (stream === undefined || seq > (stream.entries.at(-1)?.seq ?? 0)) return null;
     const events = stream.entries
       .filter((entry) => entry.seq > seq)
       .map((entry) => ({ eventId: eventIdOf(name, entry.seq), message: Buffer.from(entry.message) }));
-    return { stream: name, events };
+    return { stream: name, events, gap: seq < stream.lost };
   }
 
   forget(sessionId: string): void {
@@ -162,18 +162,22 @@ export class SqliteEventLog implements EventLog {
       at: number;
       message: Uint8Array;
     }[];
-    for (const { stream, seq, at, message } of rows) {
+    for (const { stream: name, seq, at, message } of rows) {
       const { buffer, byteOffset, byteLength } = message;
-      this.#add(this.#stream(streams, sessionId, stream), seq, at, Buffer.from(buffer, byteOffset, byteLength), true);
+      // What the earlier process dropped before the first row is unknown.
+      const stream = this.#stream(streams, sessionId, name, eventIdOf(name, seq));
+      this.#add(stream, seq, at, Buffer.from(buffer, byteOffset, byteLength), true);
       this.#bound();
     }
     return streams;
   }
 
-  #stream(streams: Map<string, Stream>, sessionId: string, name: string): Stream {
+  /** `lostId`: for a stream that is not here, the newest event that may have been dropped from it. */
+  #stream(streams: Map<string, Stream>, sessionId: string, name: string, lostId: string | null): Stream {
     let stream = streams.get(name);
     if (stream === undefined) {
-      stream = { sessionId, name, entries: [], memory: this.#memory, insert: this.#insert, bytes: 0 };
+      const lost = lostId === null ? 0 : (readEventId(lostId)?.seq ?? 0);
+      stream = { sessionId, name, entries: [], memory: this.#memory, insert: this.#insert, bytes: 0, lost };
       streams.set(name, stream);
     }
     return stream;
@@ -200,6 +204,7 @@ export class SqliteEventLog implements EventLog {
       const { bytes, older, newer } = entry;
       stream.bytes -= bytes;
       this.#bytes -= bytes;
+      if (bytes > 0) stream.lost = entry.seq;
       if (older === null) this.#oldest = newer;
       else older.newer = newer;
       if (newer === null) this.#newest = older;

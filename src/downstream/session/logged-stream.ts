@@ -1,12 +1,16 @@
+import { eventIdOf } from '../../model/event-id.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { Revision } from '../../model/message.ts';
-import type { EventLog } from '../../model/ports.ts';
+import type { EventLog, LoggedEvents } from '../../model/ports.ts';
 import type { EventSink, StreamCopy, UnansweredRequest } from '../../model/stream-copies.ts';
+import { notification } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import { PausedFlows } from './paused-flows.ts';
 
 const NOTHING = Buffer.alloc(0);
 export const RETRY_MS = 1_000;
+const GAP =
+  'Messages may be missing here: at most 5 minutes and 1 MiB of a stream are kept. Read lists and resources again.';
 
 /**
  * One resumable SSE stream of a session. Every message is logged before it is written, and is sent on this stream only; the
@@ -39,7 +43,9 @@ export class LoggedStream {
 
   /** The event after which a client without an event id resumes; null when it missed nothing. */
   get missedAfter(): string | null {
-    return this.#seenId === this.#lastId ? null : this.#seenId;
+    if (this.#seenId === this.#lastId) return null;
+    // Without an event that was sent: the position before the first one.
+    return this.#seenId ?? eventIdOf(this.name, 0);
   }
 
   /** Gives the stream its first connection. */
@@ -102,10 +108,12 @@ export class LoggedStream {
       const found = await this.#events.after(this.#sessionId, from).catch(() => null);
       if (attempt !== this.#attempt || sink.closed) return sink.end();
       if (found === null) break;
-      from = replay(sink, found.events, from);
+      from = replay(sink, found, from);
       // What was logged meanwhile has to be replayed too.
     } while (newest !== this.#lastId);
     this.#sink = sink;
+    // A stream of an earlier process may have no event of this one.
+    this.#lastId ??= from;
     this.#seenId = this.#lastId;
     if (this.#ended) sink.end();
   }
@@ -130,23 +138,29 @@ export class LoggedStream {
   }
 
   #log(line: Buffer, answers: UnansweredRequest | null): string {
-    const id = this.#events.append(this.#sessionId, this.name, line);
+    const id = this.#events.append(this.#sessionId, this.name, line, this.#lastId);
     this.#lastId = id;
     this.#copy?.add(id, line, answers);
     return id;
   }
 }
 
-/** Writes logged events and returns the id of the last one. Skips events without data, which only mark a position. */
-export function replay(
-  sink: EventSink,
-  events: readonly { readonly eventId: string; readonly message: Buffer }[],
-  from: string,
-): string {
+/**
+ * Writes logged events, after a warning if there is a gap before them, and returns the id of the last one. Skips events
+ * without data, which only mark a position.
+ */
+export function replay(sink: EventSink, { events, gap }: LoggedEvents, from: string): string {
+  if (gap) sink.event(null, [gapWarning(GAP)]);
   let last = from;
   for (const event of events) {
     if (event.message.length > 0) sink.event(event.eventId, [event.message]);
     last = event.eventId;
   }
   return last;
+}
+
+/** Reports in a stream that messages are missing at this position; sent without an event id. */
+export function gapWarning(data: string): Buffer {
+  const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data });
+  return notification('notifications/message', params, 'stateful').bytes;
 }

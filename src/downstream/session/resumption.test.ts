@@ -13,7 +13,7 @@ function changed(list: string) {
   return notification(`notifications/${list}/list_changed`, null, 'stateful');
 }
 
-/** The id inside of the session that was opened last. */
+/** The internal id of the session that was opened last. */
 function newest(rig: DownstreamRig): string {
   return [...rig.downstream.sessions.values()].at(-1)!.id;
 }

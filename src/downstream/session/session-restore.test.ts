@@ -36,7 +36,7 @@ for (const cap of ['max', 'maxPerPrincipal'] as const) {
     assert.ok(Number(replies[2]!.headers['retry-after']) >= 1);
     assert.equal(JSON.parse(replies[2]!.text).error.data.outcome, 'REFUSED');
     assert.equal(second.downstream.sessions.size, 2);
-    // It is not lost by that: it comes back when there is room.
+    // The refused session is not lost: it is restored when there is room.
     assert.equal((await second.stream(call(1, 'ping'), sessions[0])).status, 200);
     second.desired = { ...second.desired, sessions: { ...second.desired.sessions, [cap]: 3 } };
     assert.equal((await second.post(call(1, 'ping'), sessions[2])).status, 200);
@@ -58,7 +58,7 @@ test('streams resumed after a restart count: a fifth ends the oldest', async (t)
   assert.equal(second.listener.wheel.open, 4);
 });
 
-test('no table on disk has a session id, and what is there opens nothing', async (t) => {
+test('no table on disk has a session id, and the identifiers there open no session', async (t) => {
   const state = store(t);
   const first = await DownstreamRig.start({ state });
   const headers = await first.session();

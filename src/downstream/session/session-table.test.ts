@@ -30,7 +30,7 @@ interface TableOptions {
   readonly maxPerPrincipal?: number;
   readonly records?: Map<string, SessionRecord>;
   readonly memoryScarce?: () => boolean;
-  /** Of a cluster of so many nodes. */
+  /** Number of nodes of the cluster. */
   readonly nodes?: number;
 }
 
@@ -183,10 +183,10 @@ test('stored sessions that expired without a running process are gone', async ()
   await sessions.clean();
   assert.deepEqual([...records.keys()], [id]);
   assert.ok(forgotten.includes(old.id));
-  assert.deepEqual(ended, [old.id, old.id], 'what is kept for it elsewhere is let go as well');
+  assert.deepEqual(ended, [old.id, old.id], 'data of the session that others keep is dropped as well');
 });
 
-test('stored sessions without a returning client are swept again, not only at the start', async () => {
+test('stored sessions whose client does not return are removed later, too, not only at the start', async () => {
   const first = table();
   const left = first.create();
   const { clock, sessions, records, ended } = table({ records: first.records });
@@ -199,7 +199,7 @@ test('stored sessions without a returning client are swept again, not only at th
     persistent: true,
   });
   await sessions.clean();
-  assert.ok(records.has(left.id), 'its client may still come');
+  assert.ok(records.has(left.id), 'its client may still return');
   for (let minutes = 0; minutes < 45; minutes++) {
     await clock.advance(60_000);
     used.useAs(ANONYMOUS, clock.now());
@@ -220,7 +220,7 @@ test('fault:F40 no session opens while memory is too short; existing ones go on'
   assert.equal(sessions.size, 2);
 });
 
-test('fault:F19 limits: refused when full of sessions in use; an old idle one gives way', async () => {
+test('fault:F19 a table full of sessions in use refuses new ones; an old idle session gives way', async () => {
   const { clock, sessions, create, ended } = table({ max: 3, maxPerPrincipal: 2 });
   const oldest = create(ADA);
   await clock.advance(1_000);
@@ -233,7 +233,7 @@ test('fault:F19 limits: refused when full of sessions in use; an old idle one gi
   assert.deepEqual(ended, [oldest.id]);
   assert.equal(sessions.get(next.id), next);
   assert.equal(sessions.find(next.mcpSessionId), next);
-  assert.equal(sessions.find(next.id), undefined, 'what is stored opens nothing');
+  assert.equal(sessions.find(next.id), undefined, 'the stored id opens no session');
   assert.equal(sessions.find(oldest.mcpSessionId), undefined);
   assert.equal(sessions.size, 3);
 });
@@ -333,7 +333,7 @@ test('check:C5 a session written by another process is valid here too, and its u
   assert.equal(session.lastUsed - first, 1_640_000);
   await clock.advance(1_700_000);
   assert.deepEqual(ended, []);
-  // An older word of its use takes nothing back.
+  // A record with an older use changes nothing.
   sessions.applyRecord({ ...records.get(id)!, lastSeenAt: lastSeenAt - 1_000_000 });
   assert.deepEqual([session.initialized, session.lastUsed - first], [true, 1_640_000]);
   sessions.applyRecord({ ...records.get(id)!, id: 'unknown here' });
@@ -341,7 +341,7 @@ test('check:C5 a session written by another process is valid here too, and its u
   assert.deepEqual(ended, [id]);
 });
 
-test('check:C9 in a cluster a session does not end here before another node that uses it has saved that', async () => {
+test('check:C9 in a cluster a session does not end here before another node that uses it has saved its use', async () => {
   const { clock, sessions, records, ended, create } = table({ nodes: 2 });
   const [{ id }, passing] = [create(), create(ANONYMOUS, false)];
   await clock.advance(1_860_000);

@@ -5,11 +5,16 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import { AGGREGATE, type Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Revision } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { EventLog, LoggedEvent } from '../../model/ports.ts';
+import type { EventLog, LoggedEvents } from '../../model/ports.ts';
 import type { EventSink, OrphanedStream, StreamCopies, StreamsElsewhere } from '../../model/stream-copies.ts';
 import { notification } from '../../protocol/compose.ts';
+import { SqliteEventLog } from '../../store/event-log.ts';
+import { StateFile } from '../../store/state-file.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { ClientSession } from './client-session.ts';
+import { LoggedStream } from './logged-stream.ts';
 import type { SessionTable } from './session-table.ts';
 import { StandaloneStreams } from './standalone-streams.ts';
 import { StreamResumption } from './stream-resumption.ts';
@@ -42,7 +47,7 @@ class Sink implements EventSink {
 }
 
 class Log implements EventLog {
-  readonly #events: LoggedEvent[] = [];
+  readonly #events: LoggedEvents['events'][number][] = [];
 
   append(_sessionId: string, stream: string, message: Buffer): string {
     const eventId = `${stream}~${(this.#events.length + 1).toString(36)}`;
@@ -50,11 +55,11 @@ class Log implements EventLog {
     return eventId;
   }
 
-  async after(_sessionId: string, eventId: string) {
+  async after(_sessionId: string, eventId: string): Promise<LoggedEvents | null> {
     const stream = eventId.slice(0, eventId.lastIndexOf('~'));
     const events = this.#events.filter((event) => event.eventId.startsWith(`${stream}~`));
     const at = events.findIndex((event) => event.eventId === eventId);
-    return at < 0 ? null : { stream, events: events.slice(at + 1) };
+    return at < 0 ? null : { stream, events: events.slice(at + 1), gap: false };
   }
 
   forget(): void {}
@@ -66,7 +71,7 @@ function newSession(clock: FakeClock): ClientSession {
   return new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
 }
 
-/** A client that returns to a stream of a node that is gone, which left nothing and which no node takes over. */
+/** A client that resumes a stream of a node that is gone; the node left no entries, and no node takes the stream over. */
 function returning(kind: 'g' | 'p' = 'g', copies?: StreamCopies) {
   const clock = new FakeClock();
   const session = newSession(clock);
@@ -120,7 +125,7 @@ test('check:C9 a client whose stream another node took over, or could not take o
   standalone.close();
 });
 
-test('what is sent to a session while its stream is being taken over reaches its client, however that ends', async () => {
+test('a message sent to a session during the takeover of its stream reaches the client, even if that fails', async () => {
   for (const end of ['at the second attempt', 'at the first, as is read later', 'not at all'] as const) {
     const { standalone, left, others, sink, resume } = returning();
     const offered: string[] = [];
@@ -143,7 +148,7 @@ test('what is sent to a session while its stream is being taken over reaches its
   }
 });
 
-test('a stream that nodes have taken over in turn is read again from where it was read last', async () => {
+test('a stream that nodes took over in turn is read again from the position of the last read', async () => {
   const { standalone, left, others, resume } = returning();
   const next = left.name.replace(GONE, `${GONE.slice(1)}c`);
   others.isElsewhere = () => true;
@@ -180,10 +185,10 @@ test('the search for an answer ends with the connection of the client that retur
   await resumed;
   sink.closed = true;
   await resume();
-  assert.equal(ran.length, 2, 'nothing is looked for when the client has gone already');
+  assert.equal(ran.length, 2, 'no search begins when the client has already gone');
 });
 
-test('a node that drains copies at once what it still sends on the streams of its sessions', () => {
+test('a draining node immediately copies the messages that it still sends on streams of its sessions', () => {
   const done: string[] = [];
   const copy = { add: () => done.push('add'), hurry: () => done.push('hurry'), end: () => done.push('end') };
   const { standalone, sink } = returning('g', { begin: () => copy });
@@ -195,16 +200,15 @@ test('a node that drains copies at once what it still sends on the streams of it
   assert.deepEqual(done, ['hurry', 'add', 'end']);
 });
 
-test('a stream resumes once, and an event id in another form resumes nothing, whatever the log says of it', async () => {
+test('a stream resumes once, and an event id in another form resumes nothing, even if the log accepts it', async () => {
   const clock = new FakeClock();
   const session = newSession(clock);
   let reads = 0;
   class LenientLog extends Log {
-    override async after(sessionId: string, eventId: string) {
+    override async after(sessionId: string, eventId: string): Promise<LoggedEvents> {
       if (++reads > 10) throw new Error('it is read for ever');
-      return (
-        (await super.after(sessionId, eventId)) ?? { stream: eventId.slice(0, eventId.lastIndexOf('~')), events: [] }
-      );
+      const stream = eventId.slice(0, eventId.lastIndexOf('~'));
+      return (await super.after(sessionId, eventId)) ?? { stream, events: [], gap: false };
     }
   }
   const events = new LenientLog();
@@ -217,10 +221,120 @@ test('a stream resumes once, and an event id in another form resumes nothing, wh
   const sessions = { get: () => session } as unknown as SessionTable;
   const resumption = new StreamResumption({ events, sessions, core, standalone: () => standalone });
   assert.equal(await resumption.resumeFor(session.id, `${stream}~2!`, () => new Sink()), true);
-  assert.equal(reads, 2, 'one look for the event, and one for what followed it');
+  assert.equal(reads, 2, 'one read for the event, and one for the events after it');
   const refused: number[] = [];
   const context = { answer: (status: number) => refused.push(status) } as unknown as RequestContext;
   for (const id of ['2!', '02', '+2', ' 2']) await resumption.resume(context, session, `${stream}~${id}`);
   assert.deepEqual([refused, reads], [[400, 400, 400, 400], 2]);
+  standalone.close();
+});
+
+/** A session of this node, with the log of a real gateway. */
+function logged(revision: Revision = '2025-11-25') {
+  const clock = new FakeClock();
+  const client = { ...clientOf('5'.repeat(32)), revision };
+  const session = new ClientSession(client, 'secret', AGGREGATE, true, clock.wall(), clock.now());
+  const state = new StateFile({ path: ':memory:', clock, logger: Logger.silent() });
+  const events = new SqliteEventLog(state, clock);
+  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
+  const core = { run: () => Promise.reject(new Error('nothing is owed')) };
+  const sessions = { get: () => session } as unknown as SessionTable;
+  const resumption = new StreamResumption({ events, sessions, core, standalone: () => standalone });
+  const resume = async (lastEventId: string): Promise<Sink> => {
+    const sink = new Sink();
+    await resumption.resume({ openSse: () => sink } as unknown as RequestContext, session, lastEventId);
+    return sink;
+  };
+  return { clock, session, events, standalone, resume };
+}
+
+test('check:B7 an answer reaches a client whose last event has left the log, after a warning if it missed more', async () => {
+  const { clock, session, events, resume } = logged();
+  const answer = Buffer.from('{"jsonrpc":"2.0","id":1,"result":{}}');
+  const large = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"text":"${'x'.repeat(1_100_000)}"}}`);
+  for (const [missed, last] of [
+    [[], answer],
+    [[], large],
+    [[CHANGED.bytes], large],
+  ] as const) {
+    const stream = new LoggedStream(session.id, session.nextStream(HERE, 'p'), events);
+    const sink = new Sink();
+    stream.connect(sink);
+    stream.begin('2025-11-25');
+    sink.end();
+    await clock.advance(7 * 60_000);
+    for (const message of [...missed, last]) stream.send(message);
+    stream.end();
+    const back = await resume(sink.lastId!);
+    assert.equal(back.events.at(-1), last.toString());
+    assert.equal(back.events.length, 1 + missed.length);
+    if (missed.length > 0) assert.match(back.events[0]!, /notifications\/message.*"trunkline".*may be missing/);
+    assert.ok(back.closed);
+  }
+});
+
+test('check:B7 the GET stream replays what is kept after an event that is not, and warns of a gap', async () => {
+  for (const named of [true, false]) {
+    const { clock, standalone, resume } = logged();
+    const again = async (lastId: string): Promise<Sink> => {
+      if (named) return resume(lastId);
+      const sink = new Sink();
+      standalone.connect(sink);
+      await settled();
+      return sink;
+    };
+    const first = new Sink();
+    standalone.connect(first);
+    first.end();
+    await clock.advance(7 * 60_000);
+    standalone.deliver(CHANGED);
+    const second = await again(first.lastId!);
+    assert.deepEqual(second.events, [CHANGED.bytes.toString()]);
+    second.end();
+    standalone.deliver(CHANGED);
+    await clock.advance(7 * 60_000);
+    standalone.deliver(CHANGED);
+    const third = await again(second.lastId!);
+    assert.equal(third.events.length, 2);
+    assert.match(third.events[0]!, /notifications\/message.*may be missing/);
+    assert.equal(third.events[1], CHANGED.bytes.toString());
+    standalone.close();
+  }
+});
+
+test('check:B7 what is sent between two GET streams of a client without event ids waits', async () => {
+  for (const revision of ['2025-03-26', '2025-06-18', '2025-11-25'] as const) {
+    const { standalone } = logged(revision);
+    const first = new Sink();
+    standalone.connect(first);
+    first.end();
+    standalone.deliver(CHANGED);
+    const second = new Sink();
+    standalone.connect(second);
+    await settled();
+    assert.equal(second.events.length, 1, revision);
+    standalone.deliver(CHANGED);
+    assert.equal(second.events.length, 2, revision);
+    second.end();
+    const third = new Sink();
+    standalone.connect(third);
+    await settled();
+    assert.equal(third.events.length, 0, `${revision}: nothing comes twice`);
+    standalone.close();
+  }
+});
+
+test('a client without event ids gets only what it missed on a stream of an earlier process', async () => {
+  const { session, events, standalone } = logged();
+  const name = session.nextStream(HERE, 'g');
+  const seen = events.append(session.id, name, CHANGED.bytes);
+  const sink = new Sink();
+  await standalone.resume(name, sink, seen);
+  sink.end();
+  standalone.deliver(CHANGED);
+  const back = new Sink();
+  standalone.connect(back);
+  await settled();
+  assert.equal(back.events.length, 1);
   standalone.close();
 });

@@ -4,14 +4,14 @@ import { readEventId } from '../../model/event-id.ts';
 import type { Endpoint, Exchanges } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
-import type { EventLog, LoggedEvent } from '../../model/ports.ts';
+import type { EventLog, LoggedEvents } from '../../model/ports.ts';
 import type { EventSink, OrphanedStream, StreamsElsewhere, UnansweredRequest } from '../../model/stream-copies.ts';
-import { notification, request } from '../../protocol/compose.ts';
+import { request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { sendError } from '../endpoints/send.ts';
 import { answerParts } from './answer-parts.ts';
 import type { ClientSession } from './client-session.ts';
-import { RETRY_MS, replay } from './logged-stream.ts';
+import { gapWarning, RETRY_MS, replay } from './logged-stream.ts';
 import type { SessionTable } from './session-table.ts';
 import type { StandaloneStreams, Successor } from './standalone-streams.ts';
 
@@ -51,7 +51,7 @@ export class StreamResumption {
     };
     if (await this.#resume(session, lastEventId, open)) return;
     if (lastEventId.startsWith(session.streamHead('g'))) {
-      // The client has seen an event that has left the log: it misses nothing that is still logged.
+      // Nothing after the event is in the log: the client gets what is sent from now on.
       this.#deps.standalone(session).connect(open());
     } else sendError(context, 400, 'Nothing can be replayed after this event');
   }
@@ -61,7 +61,7 @@ export class StreamResumption {
     const session = this.#deps.sessions.get(sessionId);
     if (session !== undefined) return this.#resumeHere(session, lastEventId, open);
     const found = await this.#deps.events.after(sessionId, lastEventId).catch(() => null);
-    return found !== null && replayed(found.events, lastEventId, open);
+    return found !== null && replayed(found, lastEventId, open);
   }
 
   async #resume(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
@@ -91,7 +91,7 @@ export class StreamResumption {
     }
     const found = await this.#deps.events.after(session.id, lastEventId);
     if (found === null) return false;
-    if (!isOwn(lastEventId, session)) return replayed(found.events, lastEventId, open);
+    if (!isOwn(lastEventId, session)) return replayed(found, lastEventId, open);
     await this.#deps.standalone(session).resume(found.stream, open(), lastEventId);
     return true;
   }
@@ -183,10 +183,10 @@ class ReturnedExchange extends OwnExchange {
   found = false;
 }
 
-function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () => EventSink): boolean {
-  if (events.length === 0) return false;
+function replayed(found: LoggedEvents, lastEventId: string, open: () => EventSink): boolean {
+  if (found.events.length === 0) return false;
   const sink = open();
-  replay(sink, events, lastEventId);
+  replay(sink, found, lastEventId);
   sink.end();
   return true;
 }
@@ -210,7 +210,7 @@ function sendOrphanedEvents(sink: EventSink, { events, unanswered: owed }: Orpha
     if (message !== null) {
       if (message.length > 0 && !isServerRequest(message)) sink.event(eventId, [message]);
     } else if (answers !== null) sink.event(null, unknown(answers, NOT_KEPT, endpoint));
-    else sink.event(null, [gap()]);
+    else sink.event(null, [gapWarning(GAP)]);
   }
   for (const one of owed) sink.event(null, unknown(one, GONE, endpoint));
 }
@@ -223,9 +223,4 @@ function isServerRequest(message: Buffer): boolean {
 
 function unknown({ id, method }: UnansweredRequest, why: string, endpoint: Endpoint): Buffer[] {
   return answerParts(request(method, id, null, 'stateful'), endpoint, failure(new GatewayError('UNKNOWN', why)));
-}
-
-function gap(): Buffer {
-  const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data: GAP });
-  return notification('notifications/message', params, 'stateful').bytes;
 }
