@@ -24,6 +24,7 @@ import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-definitions.ts';
 import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
+import { KeptSubscriptions } from '../store/kept-subscriptions.ts';
 import { SqliteEraVerdicts, SqliteKinds, SqliteSessionRecords, SqliteUpstreamSessions } from '../store/remembered.ts';
 import { StoredPins } from '../store/run-time-store/stored-pins.ts';
 import { StateFile } from '../store/state-file.ts';
@@ -132,8 +133,7 @@ export async function buildComponents(
   // Other nodes of a cluster must be able to open what this node seals.
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
-  const builtAt = clock.now();
-  const [resolver, authenticator] = [new Resolver({ clock }), new KeyAuthenticator(loaded.state)];
+  const [builtAt, resolver, authenticator] = [clock.now(), new Resolver({ clock }), new KeyAuthenticator(loaded.state)];
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const { credentials, logins, loginPages, signIns, ...credentialResources } = await openCredentials({
     clock,
@@ -161,11 +161,10 @@ export async function buildComponents(
     logger,
     desired: () => desiredNames(registry.state, cluster, clock.now() - builtAt),
   });
-  const ownTasks = new SqliteTaskRecords(stateFile);
+  const [ownTasks, run] = [new SqliteTaskRecords(stateFile), random.hex(4)];
   const nodes = { others: () => cluster!.peers.others() };
   const sharedTasks =
     connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, nodes, own: ownTasks });
-  const run = random.hex(4);
   const calls = new CallLog(run, connection?.node ?? null, logger);
   const gateway = new Gateway({
     clock,
@@ -193,7 +192,7 @@ export async function buildComponents(
       return cluster?.streams ?? downstream;
     },
     get elsewhere() {
-      return cluster?.clients ?? null;
+      return cluster?.clients ?? kept;
     },
   });
   let reachable: readonly string[] = [];
@@ -245,6 +244,8 @@ export async function buildComponents(
             return downstream;
           },
         });
+  const kept: KeptSubscriptions | null =
+    cluster === null ? new KeptSubscriptions({ stateFile, clock, gateway, downstream: () => downstream }) : null;
   const sharedRecords: SharedSessionRecords | null =
     connection === null || cluster === null
       ? null
@@ -264,10 +265,9 @@ export async function buildComponents(
     state: cluster === null ? () => registry.state : clusterDesiredState(() => registry.state, cluster.upstreams),
     memoryScarce: () => memory.refresh() !== 'ample',
     wires: recorder.wires,
-    ...(cluster === null ? {} : acrossNodes(cluster)),
+    ...(kept === null ? acrossNodes(cluster!) : { onStreamOpened: kept.opened }),
   });
   const owner = createHash('sha256').update(installation).update('containers').digest('hex').slice(0, 16);
-  const memoryServers = options.memoryServers ?? new Map();
   const upstreams: UpstreamSet = new UpstreamSet({
     clock,
     random,
@@ -293,7 +293,7 @@ export async function buildComponents(
       guard: reaper,
       env,
       owner,
-      memoryServers,
+      memoryServers: options.memoryServers ?? new Map(),
     }),
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,

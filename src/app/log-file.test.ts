@@ -19,7 +19,7 @@ function eventsIn(folder: string): string[] {
   return lines.map((line) => (JSON.parse(line) as { event: string }).event);
 }
 
-test('what the gateway logs is kept over its end, without secrets and without what servers write', (t) => {
+test('the log file keeps the records of earlier runs, without secrets and without output of servers', (t) => {
   const folder = folderOf(t);
   for (const event of ['first', 'second']) {
     const logger = Logger.silent();
@@ -36,7 +36,7 @@ test('what the gateway logs is kept over its end, without secrets and without wh
   assert.equal(statSync(join(folder, LOG_FILE)).mode & 0o777, 0o600);
 });
 
-test('it takes two files of 4 MiB at most, and keeps what came last', (t) => {
+test('the log takes two files of 4 MiB at most, and keeps the newest records', (t) => {
   const folder = folderOf(t);
   const logger = Logger.silent();
   const file = new LogFile(join(folder, LOG_FILE), logger);
@@ -50,7 +50,7 @@ test('it takes two files of 4 MiB at most, and keeps what came last', (t) => {
   assert.equal(events.length, 60 - Number(events[0]!.slice('event_'.length)), 'without a hole');
 });
 
-test('a file that was removed or moved away is made anew for the next line', (t) => {
+test('after a log file was removed or moved away, the next record goes to a new file', (t) => {
   const folder = folderOf(t);
   const path = join(folder, LOG_FILE);
   const logger = Logger.silent();
@@ -65,7 +65,7 @@ test('a file that was removed or moved away is made anew for the next line', (t)
   assert.deepEqual(eventsIn(folder), ['third']);
 });
 
-test('a folder that is gone ends nothing', (t) => {
+test('logging to a folder that does not exist does not throw', (t) => {
   const folder = folderOf(t);
   const logger = Logger.silent();
   const file = new LogFile(join(folder, 'gone', LOG_FILE), logger);

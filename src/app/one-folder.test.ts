@@ -19,7 +19,7 @@ async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App>
   return result.app;
 }
 
-test('check:G4 a name blocked or a server suspended at one gateway of a data folder is so at the others', async () => {
+test('check:G4 the gateways of a data folder share blocked names and suspended servers', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
   const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
   try {
@@ -37,7 +37,7 @@ test('check:G4 a name blocked or a server suspended at one gateway of a data fol
   }
 });
 
-test('a secret that was stored is not said to be unchanged if the store fails after it', async (t) => {
+test('a stored change of a secret is reported as stored if the store fails after it', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
   const app = await opened(folder, 'data');
   t.after(async () => {
@@ -56,7 +56,7 @@ test('a secret that was stored is not said to be unchanged if the store fails af
   await assert.rejects(changes.delete('k'), stored);
 });
 
-test('a login and a logout at one gateway of a data folder are known at the others after one reading, also if one failed', async (t) => {
+test('a gateway sees logins and logouts at another one of its folder at its next reading, also after a failed one', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
   const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
   t.after(async () => {

@@ -222,14 +222,14 @@ test('proto:C9 stateless lists have the shortest remaining time, and are private
   assert.deepEqual(page(merged(advertised), 'tools', NOW + 39_500), [0, 'public']);
   assert.deepEqual(page(merged(advertised), 'tools', NOW + 10_400), [29_000, 'public']);
   assert.deepEqual(page(merged(advertised), 'tools', NOW + 100_000), [0, 'public']);
-  // A server without prompts has no say in their list; one without hints has the last word.
+  // A server without prompts does not affect their list; one without hints makes a list private, without a ttl.
   assert.deepEqual(page(merged(advertised), 'prompts'), [0, 'private']);
   assert.deepEqual(page(merged({ ...advertised, d: { tools: [] } }), 'tools'), [0, 'private']);
   assert.deepEqual(page(merged(advertised, { unfiltered: false }), 'tools'), [40_000, 'private']);
   assert.deepEqual(page(merged({ ...advertised, z: null }), 'tools'), [0, 'private']);
 });
 
-test('tools are listed in the words of the client’s era', () => {
+test('tools are listed in the format of the client’s era', () => {
   const catalog = merged({
     old: { tools: [tool('t', ',"execution":{"taskSupport":"optional"}')] },
     young: {
@@ -305,7 +305,7 @@ test('S2.6 the aggregate declares what its members have and what it provides its
   assert.deepEqual(Object.keys(unknown).sort(), ['completions', 'logging', 'prompts', 'resources', 'tools']);
 });
 
-test('S2.6 if several members declare one extension, the aggregate declares what one of them can do', () => {
+test('S2.6 if several members declare one extension, the aggregate declares what any of them can do', () => {
   const skills = 'io.modelcontextprotocol/skills';
   const a = {
     capabilities: { extensions: { [skills]: {}, constructor: { x: 1 } }, experimental: { 'v/old': { n: 1 } } },

@@ -4,7 +4,7 @@ import { type CountedTool, clientViews, estimatedTokens } from './client-views.t
 
 const tool = (exposedName: string, tokens = 100): CountedTool => ({ server: 'files', exposedName, tokens });
 
-test('each client has its own prefix and its own way with names that are too long', () => {
+test('each client has its own prefix and its own handling of names that are too long', () => {
   const names = (tools: readonly CountedTool[], gateway: string) =>
     clientViews(tools, gateway, null).map(({ client, tools: [first] }) => [
       client,
@@ -34,7 +34,7 @@ test('each client has its own prefix and its own way with names that are too lon
   );
 });
 
-test('what is left out costs nothing, and Claude Code defers what exceeds its budget', () => {
+test('a tool that a client leaves out costs nothing, and Claude Code defers tools that exceed its budget', () => {
   const tools = [tool('files__a', 15_000), tool('files__b', 6_000), tool(`files__${'x'.repeat(60)}`, 1_000)];
   const [claude] = clientViews(tools, 'tl', 'claude-code');
   assert.deepEqual([claude!.offered, claude!.tokens, claude!.deferred], [2, 21_000, true]);

@@ -11,7 +11,7 @@ test('S2.19 check:D3 a cursor names page, list and version, the same each time',
   assert.equal(codec.write(content), cursor);
 });
 
-test('while a key changes, a cursor written with either is read with both, and not with a third', () => {
+test('while a key changes, a cursor written with either key is valid with both, and not with a third', () => {
   const [old, anew, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) as [Buffer, Buffer, Buffer];
   const content = { version: 'v', kind: 'tools' as const, page: 1 };
   for (const key of [old, anew]) {

@@ -17,7 +17,7 @@ import {
   withoutBridgePrefix,
 } from './exposed-names.ts';
 
-// Of the default size no string would be long enough to be shortened, and of random ones alone hardly two would meet.
+// Strings of the default size are too short to be shortened, and random strings alone hardly ever collide.
 const serverName = fc.oneof(
   fc.constantFrom('a-b', 'a_b', 'a.b'),
   fc
@@ -81,7 +81,7 @@ test('S2.3 an added server changes no name of others, unless the two would read 
   );
 });
 
-test('W3.8 a tool whose name begins with its server’s name is prefixed all the same', () => {
+test('W3.8 a tool whose name begins with its server’s name is prefixed, too', () => {
   const { names } = exposeNames([
     { server: 'git', name: 'log' },
     { server: 'git', name: 'git_log' },
@@ -127,7 +127,7 @@ test('a name that collides even with its hash is not listed, with the reason', (
     { server: 's', name: 'a-b' },
     { server: 's', name: 'a_b' },
   ]).names;
-  // A server that takes the very name which the hash leads to.
+  // The server has a tool with exactly the name that the hash produces.
   const squatter = first!.slice('s__'.length);
   const { names, notices } = exposeNames([
     { server: 's', name: 'a-b' },

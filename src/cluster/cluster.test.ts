@@ -50,7 +50,7 @@ test("a server of another node's file is called there, byte for byte, with its m
     assert.match(asked, /"answer":1\.0/);
   }));
 
-test('fault:F29 a node that does not keep up with its bus leaves its requests to another one until it does, and reads again what it missed', () =>
+test('fault:F29 a node that falls behind its bus sends its view at once, and is not ready until it keeps up, unless all nodes fall behind', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', []);
@@ -62,7 +62,7 @@ test('fault:F29 a node that does not keep up with its bus leaves its requests to
     a.overrun();
     await nodes.pass(100);
     assert.match(a.cluster.degraded.join(), /does not keep up/);
-    assert.ok(asked > 0, 'it speaks up at once');
+    assert.ok(asked > 0, 'it sends its view at once');
     await nodes.pass(2_500);
     assert.match(a.cluster.notReady ?? '', /does not keep up/);
     assert.equal(b.cluster.notReady, null);
@@ -113,7 +113,7 @@ test('fault:F29 the caller’s node ends a call itself when the server’s node 
       over = true;
     });
     await nodes.pass(8_000);
-    assert.equal(over, false, 'its own node comes first');
+    assert.equal(over, false, 'the server’s node has time to report its deadline');
     await nodes.pass(800);
     assert.equal(over, true);
     const outcome = await running;
@@ -213,13 +213,13 @@ test('fault:F28: claims that no node took while the bus was away are used again,
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
   }));
 
-test('check:H5 a call looks for its node no longer than its own time', () =>
+test('check:H5 a call looks for its node no longer than its timeout', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session', timeoutMs: 300 });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
     b.cut();
-    // It is known to be gone, but its lease has not expired.
+    // Node a knows that b is gone, but the lease of b has not expired.
     await nodes.pass(1_700);
     const calledAt = nodes.clock.now();
     const outcome = await nodes.until(call(a, 'memory', new TestExchange('one')));
@@ -291,7 +291,7 @@ test('a node that this node alone had lost still gets the notifications of the s
     assert.equal(await isNotified(), false, 'a minute has passed');
   }));
 
-test('a draining node takes nothing new, and others get at once what it owned', () =>
+test('a draining node takes no new sessions, and other nodes get its sessions as soon as it has left', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];

@@ -46,7 +46,7 @@ class Bench {
     return { view, table, everywhere, known };
   }
 
-  /** A node of an earlier version, which knows nothing of this. */
+  /** A node of an earlier version, without a replication barrier. */
   stranger(): void {
     const bus = memoryBus(this.#hub, this.clock);
     this.#peers.push(bus.peer);
@@ -64,7 +64,7 @@ class Bench {
   }
 }
 
-test('check:C9 a write is known everywhere, also at a node that is behind with what it follows', async () => {
+test('check:C9 a write is known everywhere, also at a node that lags behind the store', async () => {
   const bench = new Bench();
   const [a, b, c] = [bench.node(), bench.node(), bench.node()];
   await settled();
@@ -77,7 +77,7 @@ test('check:C9 a write is known everywhere, also at a node that is behind with w
     known = true;
   });
   await bench.pass();
-  assert.equal(known, false, 'it is not written');
+  assert.equal(known, false, 'the store has not written it yet');
   resolve();
   await settled();
   await bench.pass();
@@ -86,7 +86,7 @@ test('check:C9 a write is known everywhere, also at a node that is behind with w
   await bench.close();
 });
 
-test('what is read beside does not bring back what was deleted since', async () => {
+test('a direct read does not restore a record that was deleted meanwhile', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node(), bench.node()];
   await settled();
@@ -122,7 +122,7 @@ test('no wait for a silent node or an absent store exceeds a second', async () =
   await bench.close();
 });
 
-test('a node that does not know the question does not delay the others', async () => {
+test('a node of an earlier version does not delay the others', async () => {
   const bench = new Bench();
   const a = bench.node();
   bench.stranger();

@@ -8,7 +8,7 @@ const NEW = Buffer.alloc(32, 2);
 test('while the secret changes, equal definitions are one server whichever key each node has, and different ones are not', async () => {
   const bench = new ClusterBench();
   const servers = [serverNamed('files'), serverNamed('memory')];
-  // Nodes of all steps at once; who has both keys shows that the others mean the same.
+  // Nodes of all steps at once; a node with both keys shows that the others have the same definition.
   const first = await bench.join('a', servers, { key: OLD });
   await bench.join('b', servers, { key: NEW });
   assert.equal(first.cluster.known.conflicts.length, 2, 'nodes without a key in common cannot compare');

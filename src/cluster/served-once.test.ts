@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterBench, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
 
-test('fault:F42 a call from another node begins once, also where a defect appears after its beginning', async () => {
+test('fault:F42 a call from another node begins once, also if a defect occurs after it began', async () => {
   const nodes = new ClusterBench();
   try {
     const servers = [serverNamed('web', { isolation: 'session' })];

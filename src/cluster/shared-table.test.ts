@@ -7,7 +7,7 @@ import type { Bucket } from '../bus/shared-state.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { SharedTable } from './shared-table.ts';
 
-/** A node that knows so many records, some of which the store has lost since. */
+/** A node that knows `count` records, some of which the store has lost since. */
 async function known(count: number, isLost: (at: number) => boolean = () => false) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
@@ -15,7 +15,7 @@ async function known(count: number, isLost: (at: number) => boolean = () => fals
   const keys = Array.from({ length: count }, (_, at) => `k${at}`);
   for (const key of keys) await bucket.create(key, Buffer.from('there'));
   const view = store.view();
-  /** What the store does not find though it has it, and what it cannot write. */
+  /** Keys that the store does not find although it has them, and keys that it cannot write. */
   const [unfound, damaged] = [new Set<string>(), new Set<string>()];
   const open = view.bucket.bind(view);
   view.bucket = (...args) => {
@@ -170,7 +170,7 @@ test('fault:F28 when everything is listed again, earlier reads report and write 
   await close();
 });
 
-test('fault:F28 a node that ends has a moment to write again what only it may know', async () => {
+test('fault:F28 a node that ends has a moment to write again the records that only it may know', async () => {
   const { clock, bucket, damaged, keys, table, listNothing } = await known(3, () => true);
   for (const key of keys) damaged.add(key);
   await listNothing();
@@ -197,7 +197,7 @@ test('fault:F28 a node that has ended looks for no records, whatever it received
   assert.equal(clock.pending, 0);
 });
 
-test('a known record is written with one round trip, and read first only where another node wrote it unheard', async () => {
+test('a known record is written with one round trip, and read first only if the node missed a write', async () => {
   const { bucket, events, table, view, close } = await known(2);
   for (const value of ['first', 'second']) {
     table.put('k0', Buffer.from(value));

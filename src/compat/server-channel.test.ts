@@ -97,7 +97,7 @@ test('S4.2 done reports how the channel ended; calls in flight are lost or UNKNO
   assert.equal(await closed.done, null);
 });
 
-test('S4.2 over Streamable HTTP, requests name the revision, and the server is heard outside of requests', async () => {
+test('S4.2 over Streamable HTTP, requests name the revision; notifications outside of requests arrive', async () => {
   const server = await StatefulServer.start();
   try {
     const heard: string[] = [];

@@ -49,7 +49,7 @@ test('a request that this node cannot read is refused in a cluster too, and no o
   assert.deepEqual(asked, []);
 });
 
-test('the sign-in at a server that only another node has is that node’s answer, whatever it is', async () => {
+test('a request for the sign-in at a server of another node gets that node’s answer, with any status', async () => {
   for (const status of [200, 409, 503]) {
     const { run, asked } = nodeA({ status, body: { of: 'b' } });
     for (const id of ['getSignIn', 'checkSignIn']) assert.deepEqual(await run(id, 's'), { status, json: { of: 'b' } });

@@ -5,7 +5,7 @@ import { ConsoleLogins } from './console-logins.ts';
 
 const HOUR_MS = 60 * 60_000;
 
-test('a session ends after twelve hours without use; an open stream is use of it, for a week at most', async () => {
+test('a session ends after twelve hours without use; an open stream counts as use, for a week at most', async () => {
   const clock = new FakeClock();
   const logins = new ConsoleLogins(clock, 'token', { token: null, publicUrl: null });
   const open = () => logins.find(`${logins.cookieName}=${logins.open({ token: 'token' })!.cookie}`)!;

@@ -46,7 +46,7 @@ function batchOf(t: TestContext, mine: number, others: number): CallsEvent | und
   return sent.find(({ topic }) => topic === 'calls');
 }
 
-test('calls are missing from a batch only if they match what the reader asked for', (t) => {
+test('a batch reports lost calls only if they match the filter of the reader', (t) => {
   for (const [mine, others, shown, lost] of [
     [3, 600, 3, false],
     [500, 1, 500, false],

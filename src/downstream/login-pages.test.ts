@@ -31,7 +31,7 @@ const SERVERS = new Map([
   server('off', 'server', { enabled: false }),
 ]);
 
-/** Where the user of the caller is sent for each server; null for one at which the caller is not asked. */
+/** The page for the user of the caller, for each server for which the caller is asked to open one. */
 async function pages(
   principal: Principal,
   agents: readonly string[],
@@ -62,7 +62,7 @@ async function pages(
 const OWN = { own: `${ORIGIN}/oauth/login/own` };
 const BOTH = { ...OWN, shared: `${ORIGIN}/oauth/login/shared` };
 
-test('proto:D5 a caller is asked where the page can tell that its user opens it', async () => {
+test('proto:D5 a caller is asked only if the page can tell that its own user opens it', async () => {
   assert.deepEqual(await pages(ADA, ['ada']), OWN);
   assert.deepEqual(await pages(agent('eve', 'shared'), ['ada', 'eve']), {}, 'own is not for eve');
   assert.deepEqual(await pages(ADA, ['eve']), {}, 'an agent of a program, without a key');
@@ -73,7 +73,7 @@ test('proto:D5 a caller is asked where the page can tell that its user opens it'
   assert.deepEqual(await pages(ANONYMOUS, [], { publicUrl: 'https://gateway.example' }), {});
 });
 
-test('proto:D5 on pipes the caller is asked whatever agents there are, and not where no page can be opened', async () => {
+test('proto:D5 on pipes the caller is asked regardless of the agents, but not if no page can be opened', async () => {
   const asked = await pages(ANONYMOUS, ['ada'], {}, async () => 'http://127.0.0.1:5000');
   assert.deepEqual(Object.keys(asked), ['own', 'shared']);
   for (const page of Object.values(asked))

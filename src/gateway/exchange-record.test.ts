@@ -35,7 +35,7 @@ function bench(level: LogLevel) {
   return { clock, record, written, calls, fail, kept };
 }
 
-test('a server that is down fails every call: a few lines in each second, with how many were left out, and others have their own', async () => {
+test('failed calls of one server write a few lines a second and the number left out; other servers have their own lines', async () => {
   const { clock, written, calls, fail, kept } = bench('info');
   fail('down', 5_000);
   fail('other', 1);
@@ -49,7 +49,7 @@ test('a server that is down fails every call: a few lines in each second, with h
   assert.equal(calls.end, 5_002);
 });
 
-test('names of servers are kept up to a limit; after it, each server begins anew with its lines', () => {
+test('line limits are kept for a bounded number of servers; beyond it, the limits of all servers start again', () => {
   const { written, fail } = bench('info');
   fail('down', 50);
   for (let i = 0; i <= 10_000; i++) fail(`removed-${i}`, 1);
@@ -71,7 +71,7 @@ test('at debug every failed call has a line, and the kept log of its server only
   assert.equal(kept('down').length, 5);
 });
 
-test('a method of a client that is a member of every object has no name; a defect in recording costs no answer', async () => {
+test('a method named like a member of every object has no asked name; a defect in recording loses no answer', async () => {
   const { clock, record, calls, written } = bench('info');
   const outcome = failure(new GatewayError('METHOD_NOT_FOUND', 'none'));
   for (const method of ['constructor', 'hasOwnProperty', '__proto__']) {
@@ -93,7 +93,7 @@ test('a method of a client that is a member of every object has no name; a defec
   assert.equal(defects(), 1);
 });
 
-test('a request that joined one in flight has not waited', async () => {
+test('a request that joined one in flight has a waiting time of 0', async () => {
   const { clock, record, calls } = bench('info');
   const exchange = new BenchExchange(request('resources/read', '1', '{"uri":"x:y"}', 'stateful'), client('stateful'));
   const joined = Object.assign(exchange, { sentAt: clock.now() - 5 });

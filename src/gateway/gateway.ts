@@ -168,7 +168,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.subscriptions.givenUp(sessionId, server, uri);
   }
 
-  /** Takes over a lost node's subscription for a session that is here now. Never rejects. */
+  /** Takes over the subscription of a lost node or process for a session that is here now. Never rejects. */
   subscribeAgain(client: ClientProfile, resource: SubscribedResource): Promise<SubscribedAgain> {
     return this.#parts.subscriptions.resubscribe(client, resource).catch(() => 'later');
   }

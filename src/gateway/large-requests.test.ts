@@ -9,7 +9,7 @@ import { LargeRequests } from './large-requests.ts';
 
 const MIB = 1024 * 1024;
 
-test('the bytes of large calls in flight are limited for one principal and for all; each may have one', () => {
+test('bytes of large calls in flight are limited per principal and in total; each may always have one', () => {
   const large = new LargeRequests();
   const exchange = (principal: string, length: number): Exchange =>
     ({ request: { method: 'tools/call', bytes: { length } }, client: { principal: { id: principal } } }) as never;
@@ -25,10 +25,10 @@ test('the bytes of large calls in flight are limited for one principal and for a
   const first = take('a', 300 * MIB);
   assert.throws(() => take('a', MIB), { code: 'OVERLOADED' });
   const second = take('b', 200 * MIB);
-  assert.throws(() => take('b', 20 * MIB), { code: 'OVERLOADED' }, 'all together');
+  assert.throws(() => take('b', 20 * MIB), { code: 'OVERLOADED' }, 'the limit in total');
   first();
   const third = take('b', 20 * MIB);
-  assert.throws(() => take('b', 40 * MIB), { code: 'OVERLOADED' }, 'one alone');
+  assert.throws(() => take('b', 40 * MIB), { code: 'OVERLOADED' }, 'the limit of one principal');
   take('a', 200 * MIB);
   take('a', 50 * MIB);
   second();
@@ -36,7 +36,7 @@ test('the bytes of large calls in flight are limited for one principal and for a
   take('b', 200 * MIB);
 });
 
-test('listens of many bytes are refused beside others of the same caller, until those have ended', async () => {
+test('a large listen is refused while another large one of the same caller is open', async () => {
   const bench = new GatewayBench({ a: { tools: [tool('t')] } });
   const of = { a: client('stateless', { principal: agent('a') }), b: client('stateless', { principal: agent('b') }) };
   const listen = (caller: 'a' | 'b', bytes: number): { exchange: BenchExchange; outcome: Promise<Outcome> } => {

@@ -22,7 +22,7 @@ import { namedParam } from './params.ts';
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const CASES = 40;
 const NAMES = ['a', 'b', 'c', 'd'];
-/** Of one wording in three, whose declaration of a header is invalid (proto:H6). */
+/** The input schema of one wording in three: its declaration of a header is invalid (proto:H6). */
 const VOID = { type: 'object', properties: { x: { type: 'object', 'x-mcp-header': 'X' } } };
 const POLICIES: readonly DriftPolicy[] = ['off', 'warn', 'hold', 'block'];
 
@@ -83,7 +83,7 @@ class PlayedServer {
     this.overHttp = chance(random, 0.5);
   }
 
-  /** Other definitions than before: some go, some come, some change. */
+  /** Removes some definitions, adds some and changes some. */
   change(random: Seeded): void {
     for (const kind of KIND_NAMES) {
       this.has[kind].clear();
@@ -119,11 +119,11 @@ class PlayedServer {
     };
   }
 
-  /** As a real server does: what it does not have is an error. */
+  /** Answers like a real server: an unknown item is an error. */
   respond({ request }: Call): Outcome {
     const found = KIND_NAMES.find((kind) => KINDS[kind].list === request.method);
     const complete = request.era === 'stateless' ? '"resultType":"complete",' : '';
-    // In the server's own era, as upstream/ hands pages on.
+    // Pages are in the server's own era, as upstream/ passes them on.
     if (found !== undefined) {
       const key = found === 'resourceTemplates' ? 'resourceTemplates' : found;
       return answer(result('9', `{"${key}":[${this.items(found).join(',')}]}`, this.era));
@@ -163,7 +163,7 @@ async function stage(
   );
   upstreams.respond = (call) => servers.find(({ name }) => name === call.server)!.respond(call);
   for (const server of servers) if (chance(random, 0.5)) upstreams.owned.add(server.name);
-  // What is seen first is trusted; then the server changes, and the operator decides some of it.
+  // The first definitions are trusted; then the server changes, and the operator decides on some changes.
   for (let round = 0; round < 1 + random.below(3); round++) {
     for (const server of servers) {
       server.change(random);

@@ -14,7 +14,7 @@ import { declaredMethods, type ListChange, methodsDue } from './lists/list-chang
 import { isResult } from './own-results.ts';
 import { mayKeepOpen } from './policy/access.ts';
 import type { Resolver } from './resolve/resolver.ts';
-import { exposedUpdate, isUpdate } from './resource-updates.ts';
+import { exposedPart, exposedUpdate, isUpdate, isWithin } from './resource-updates.ts';
 import { Listen } from './subscriptions/listen.ts';
 import {
   LIST_FLAGS,
@@ -226,8 +226,7 @@ export class Listens {
 
   #forward(listen: Listen, server: string, share: Share, message: Message): void {
     const { ids } = this.#deps.tasks;
-    const exposed = (uri: string) => uriOf(share.get(resourceOf(uri)) ?? '') ?? uri;
-    if (isUpdate(message)) listen.send(exposedUpdate(message, exposed));
+    if (isUpdate(message)) listen.send(exposedUpdate(message, (own) => exposedIn(share, server, own)));
     else listen.send(ids.outward(message, server, listen.client.principal, listen.endpoint));
   }
 
@@ -246,6 +245,14 @@ export class Listens {
     this.#open.delete(listen);
     this.#names.add(listen.client.principal.id, -namedBy(filter));
   }
+}
+
+/** The exposed URI of a resource of the share, or of a part of one. */
+function exposedIn(share: Share, server: string, own: string): string {
+  const name = resourceOf(own);
+  const subscribed = share.has(name) ? name : share.keys().find((one) => isWithin(name, one));
+  const [uri, exposed] = [subscribed, share.get(subscribed ?? '')].map((one) => uriOf(one ?? ''));
+  return uri == null || exposed == null ? own : exposedPart(own, { server, uri, exposed });
 }
 
 function failureOf(cause: unknown): Outcome {

@@ -8,7 +8,7 @@ import { result } from '../protocol/compose.ts';
 const URL_MODE = '{"elicitation":{"url":{}}}';
 const CALL = '{"name":"web__echo"}';
 
-/** A server that asks for a login until `signIn`. The page is there where `page` is not null. */
+/** A server that asks for a login until `signIn`. It has a login page unless `page` is null. */
 function bench(page: string | null = 'http://127.0.0.1/oauth/login/web') {
   let connectedAt: number | null = null;
   let takesUser = true;
@@ -111,7 +111,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     assert.equal(fourth.exchange.asked.length, 0);
   });
 
-  test('a cancelled call ends at once, and the next call of its client asks anew', async () => {
+  test('a cancelled call ends at once, and the next call of its client asks again', async () => {
     const { made, signIn, call } = bench();
     const first = call('accept');
     const second = call('accept');
@@ -140,7 +140,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     for (const { ended } of calls) assert.equal((await ended).kind, 'answer');
   });
 
-  test('each call of a stateless client is asked for itself: the client may wait for all of its calls at once', async () => {
+  test('a stateless client gets a question per call, because it may wait for all of its calls at once', async () => {
     const { made, signIn, call } = bench();
     const calls = [call('accept', CALL, null), call('accept', CALL, null)];
     await settled(made, 500);
@@ -167,7 +167,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     assert.equal(third.exchange.asked.length, 1);
   });
 
-  test('it counts once where calls are limited in number', async () => {
+  test('it counts once against the limit of calls per minute', async () => {
     const { made, signIn, call } = bench();
     const limits = { maxMessageBytes: 1, maxProcesses: 1, callsPerMinute: 1 };
     made.upstreams.list = made.upstreams.list.map((server) => ({ ...server, limits }));
@@ -189,7 +189,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
     assert.equal((await ended).kind, 'answer');
   });
 
-  test('a server that does not take the new token either refuses the call for good', async () => {
+  test('it is refused without another question if the server does not take the new token either', async () => {
     const { made, signIn, call } = bench();
     const { exchange, ended } = call('accept');
     await settled(made, 500);
@@ -203,7 +203,7 @@ describe('S3.5 proto:D5 a call waits for the login of its user', () => {
 });
 
 describe('S3.5 the login as a tool', () => {
-  test('is listed where nothing is known of the server, through every filter, and gone with the first list', async () => {
+  test('is listed while the server’s tools are unknown, despite filters, and removed by the first list', async () => {
     const { made, signIn, signOut, call } = bench();
     made.upstreams.list = made.upstreams.list.map((server) => ({
       ...server,
@@ -228,13 +228,13 @@ describe('S3.5 the login as a tool', () => {
     const outcome = await ended;
     assert.ok(outcome.kind === 'answer');
     assert.match(outcome.message.body.toString(), /Signed in to web/);
-    assert.equal(made.upstreams.calls.length, 1, 'the tool is none of the server');
+    assert.equal(made.upstreams.calls.length, 1, 'after the login it is not called at the server');
     made.upstreams.listed('web', { tools: ['{"name":"echo"}'] });
     made.gateway.catalogChanged('web', '{}', ['tools']);
     assert.deepEqual(await listed(), ['web__echo']);
   });
 
-  test('a tool of a server that has its name is one like any other', async () => {
+  test('a tool of a server with the name of the login tool is an ordinary tool', async () => {
     const { made, signIn, call } = bench();
     made.upstreams.listed('web', { tools: ['{"name":"trunkline_login"}', '{"name":"echo"}'] });
     const params = '{"name":"web__trunkline_login"}';

@@ -49,7 +49,7 @@ test('requests are counted by method, server, listed tool and kind of end', () =
   ]);
 });
 
-test('neither a caller nor a server can make more series than there are limits', () => {
+test('neither callers nor servers can create more series than the limits allow', () => {
   const { observe, counts } = rig();
   for (let i = 0; i < 5_000; i++) {
     observe('tools/call', 'a', `t${i}`, true, `-32${String(i).padStart(3, '0')}`);

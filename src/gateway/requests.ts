@@ -7,10 +7,10 @@ import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome, replaceAnswer } from '../model/outcome.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
-import { field, stringValue } from '../protocol/fields.ts';
+import { field, isObject, stringValue } from '../protocol/fields.ts';
 import { LISTEN, listMethod } from '../protocol/methods.ts';
 import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
-import { isNotServing } from './known-servers.ts';
+import { isNotServing, knownOrListed } from './known-servers.ts';
 import type { ListParts } from './list-parts.ts';
 import type { Listens } from './listens.ts';
 import { isResult, noCompletion, ownAnswer } from './own-results.ts';
@@ -133,7 +133,10 @@ export class Requests {
     const { dispatch, tasks } = this.#deps;
     const { catalog } = target;
     if (catalog === null) {
-      if (target.listed) return dispatch.call(target, target.request, exchange);
+      if (target.listed) {
+        const called = dispatch.call(target, target.request, exchange);
+        return called.then((ended) => this.#asListed(ended, target, exchange));
+      }
       return mayBeTask(exchange)
         ? this.#callListed(target, exchange, endpoint)
         : this.#callUnknown(target, exchange, endpoint);
@@ -162,12 +165,24 @@ export class Requests {
   async #callUnknown(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch } = this.#deps;
     const outcome = await dispatch.call(target, target.request, exchange);
-    if (!mayMissTask(outcome) || exchange.cancelled !== null) return outcome;
+    if (!mayMissTask(outcome) || exchange.cancelled !== null) return this.#asListed(outcome, target, exchange);
     await dispatch.listed(target, exchange);
     const { catalog } = target;
     if (catalog === null || exchange.cancelled !== null) return outcome;
     const missed = missedTask(outcome, exchange.request.era, catalog, target.definition);
     return missed ? this.#callListed(target, exchange, endpoint) : outcome;
+  }
+
+  /**
+   * The answer of a server without a catalog here, in the form of the tool's schema: another node may have listed the tool to
+   * this client. The call has run: its answer waits for the list for a short time only, and is returned as it is without one.
+   */
+  async #asListed(outcome: Outcome, target: Target, exchange: Exchange): Promise<Outcome> {
+    if (exchange.request.era === 'stateless' || exchange.cancelled !== null) return outcome;
+    if (!isResult(outcome) || !mayBeWrapped(outcome.message)) return outcome;
+    target.learn(await knownOrListed(this.#deps.upstreams, target.server, exchange.client));
+    const tool = target.definition;
+    return tool === null ? outcome : toolResult(Promise.resolve(outcome), tool);
   }
 
   /** Completions for a prompt or template pass the same policies as the prompt or template itself. */
@@ -229,6 +244,12 @@ function completes({ catalog }: Target): boolean {
 
 function saysAbsent(error: Message): boolean {
   return ABSENT.has(errorCode(error));
+}
+
+/** Whether the wrapping of a tool result depends on the tool's schema: the edge wraps all that is no object. */
+function mayBeWrapped(message: Message): boolean {
+  const content = message.era === 'stateless' ? bodyField(message, 'structuredContent') : null;
+  return content !== null && isObject(message.bytes, content);
 }
 
 /**

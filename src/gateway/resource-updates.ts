@@ -1,4 +1,6 @@
+import { wrapUri } from '../catalog/exposed-uris.ts';
 import type { Era, Message } from '../model/message.ts';
+import type { SubscribedResource } from '../model/ports.ts';
 import { bodyField } from '../protocol/body.ts';
 import { notification } from '../protocol/compose.ts';
 import { type Range, stringValue } from '../protocol/fields.ts';
@@ -28,6 +30,12 @@ export function exposedUpdate(update: Message, exposed: (uri: string) => string)
   const name = updated === null ? null : exposed(updated.uri);
   if (updated === null || name === updated.uri) return update;
   return spliceMessage(update, [{ ...updated.range, insert: JSON.stringify(name) }]);
+}
+
+/** The exposed URI of a subscribed resource or of a part of it: a part is wrapped if the client subscribed to a wrapped URI. */
+export function exposedPart(own: string, { server, uri, exposed }: SubscribedResource): string {
+  if (own === uri) return exposed;
+  return exposed === uri ? own : wrapUri(server, own);
 }
 
 /**

@@ -25,7 +25,7 @@ test('proto:S3 a seal opens for its context only, and only unchanged', () => {
   }
 });
 
-test('proto:S3 the same text has another seal each time, and no seal shows its contents', () => {
+test('proto:S3 the same text gets a different seal each time, and no seal shows its contents', () => {
   const one = sealer(new FakeClock(100 * DAY));
   assert.notEqual(one.seal('ann', 'secret text'), one.seal('ann', 'secret text'));
   assert.ok(!Buffer.from(one.seal('ann', 'secret text'), 'base64url').includes('secret'));

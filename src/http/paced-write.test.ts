@@ -6,7 +6,7 @@ import { PACED_BYTES, PacedWrite } from './outbox.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A socket that we write to, and the one that its client reads from. */
+/** A socket that the test writes to, and the socket that its client reads from. */
 async function pair(run: (written: Socket, read: Socket) => Promise<void>): Promise<void> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

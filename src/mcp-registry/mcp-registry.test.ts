@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { McpRegistry } from './mcp-registry.ts';
 import { definitionOf, viasOf, waysOf } from './server-json.ts';
 
-/** A registry that answers so; its address. */
+/** Starts a registry that answers with `answer`, and returns its address. */
 async function registry(t: TestContext, answer: (response: ServerResponse, path: string) => void): Promise<string> {
   const server = createServer((request, response) => {
     response.setHeader('content-type', 'application/json');
@@ -19,7 +19,7 @@ async function registry(t: TestContext, answer: (response: ServerResponse, path:
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('an answer that breaks off is a registry that does not answer, and the error says what to do', async (t) => {
+test('a registry whose answer breaks off counts as unreachable, and the error says what to do', async (t) => {
   const base = await registry(t, (response) => response.write('{"servers":[', () => response.destroy()));
   await assert.rejects(new McpRegistry(base, {}).search('x'), {
     fault: 'unreachable',
@@ -27,7 +27,7 @@ test('an answer that breaks off is a registry that does not answer, and the erro
   });
 });
 
-test('of an answer of more than 10 MiB no more is read', async (t) => {
+test('an answer of more than 10 MiB is refused, and its rest is not read', async (t) => {
   let sent = 0;
   const base = await registry(t, (response) => {
     const more = (): void => {
@@ -43,7 +43,7 @@ test('of an answer of more than 10 MiB no more is read', async (t) => {
   assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`);
 });
 
-test('a server that has no latest version is not said to have no version null', async (t) => {
+test('the error for a server without a latest version does not name a version null', async (t) => {
   const servers = [{ name: 'com.example/x', version: '1.0.0' }];
   const base = await registry(t, (response, path) => {
     if (path.includes('/versions/')) response.writeHead(404);
@@ -74,7 +74,7 @@ test('a short name is refused when the registry has more pages, since another se
   }
 });
 
-test('an entry with null where a list or text belongs hides no other, and a package without identifier does not run', async (t) => {
+test('an entry with null instead of a list or text hides no other, and a package without identifier does not run', async (t) => {
   const servers = [
     { name: 'com.example/empty', version: '1.0.0', description: null, packages: null, remotes: null },
     { name: 'com.example/odd', version: '1.0.0', packages: 'x', remotes: [null] },

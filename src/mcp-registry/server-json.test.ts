@@ -9,7 +9,7 @@ import {
   waysOf,
 } from './server-json.ts';
 
-/** Gives what is there, else the default. */
+/** Gives the value of the name, else the default. */
 function given(values: Readonly<Record<string, readonly string[]>> = {}): InputValues {
   return { value: async (name, input) => values[name] ?? (input.default === undefined ? null : [input.default]) };
 }
@@ -55,7 +55,7 @@ test('packages are run by the program of their kind, at their version', async ()
   });
 });
 
-test('a hint of a program that does not belong to the kind of package is not followed', async () => {
+test('a runtime hint that does not fit the kind of package is ignored', async () => {
   const npm = { registryType: 'npm', identifier: 'x', version: '1.0.0', runtimeHint: 'curl', transport: STDIO };
   assert.deepEqual(await defined({ packages: [npm] }), { command: 'npx', args: ['-y', 'x@1.0.0'] });
 });
@@ -119,7 +119,7 @@ test('a remote comes first, with the variables of its address and its headers', 
   );
 });
 
-test('what the publisher writes is never a reference to a variable or secret of this machine', async () => {
+test('text of the publisher is never a reference to a variable or secret of this machine', async () => {
   const packages: Package[] = [
     {
       registryType: 'npm',
@@ -140,7 +140,7 @@ test('what the publisher writes is never a reference to a variable or secret of 
   });
 });
 
-test('what does not run here is no way: HTTP servers to be started, other kinds, other transports', () => {
+test('no way is offered for HTTP servers to be started, other kinds, unsafe names and other transports', () => {
   const packages = [
     {
       registryType: 'npm',

@@ -8,7 +8,7 @@ function failing(message: string): { readonly outcome: 'NOT_SENT'; readonly mess
   return { outcome: 'NOT_SENT', message };
 }
 
-test('the last attempts are kept and all are counted; what is recorded is relative to the arrival of the call', () => {
+test('the last attempts are kept and all are counted; recorded times are relative to the arrival of the call', () => {
   const attempts = new CallAttempts();
   for (let i = 0; i < 20; i++) {
     attempts.add(100, 110 + i * 100, failing(`${i}`), { label: `c${i}`, pid: 1_000 + i });
@@ -21,7 +21,7 @@ test('the last attempts are kept and all are counted; what is recorded is relati
   assert.deepEqual(all.at(-1), { ...END, connection: null, pid: null, atMs: 1_960, ms: 40 });
 });
 
-test('a search for a node that goes on is one attempt; one that nothing followed has no last attempt', () => {
+test('a continued search for a node is one attempt; if no attempt follows a failure, the end adds none', () => {
   const attempts = new CallAttempts();
   for (const at of [0, 100, 200]) {
     attempts.add(0, at, failing('no node has it'), null);

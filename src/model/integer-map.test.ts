@@ -5,8 +5,8 @@ import { IntegerMap } from './integer-map.ts';
 
 type Step = readonly ['set' | 'delete' | 'clear', number];
 
-test('it holds what a Map would, in any order of additions and removals', () => {
-  // Some numbers lie close together, some want the same place, some are too large for 32 bits.
+test('the map holds the same entries as a Map, in any order of additions and removals', () => {
+  // Some numbers are close together, some collide, some are too large for 32 bits.
   const number = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(64, 128, 2 ** 31, 2 ** 32, 2 ** 40 + 1));
   const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'delete'), number) as fc.Arbitrary<Step>;
   const steps = fc.array(

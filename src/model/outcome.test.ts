@@ -26,7 +26,7 @@ test('a tool’s answer is released once its rewritten form exists', () => {
   assert.equal(body.text.length, 300_000);
 });
 
-test('an answer that may be kept or shared stays, and so does one that was not rewritten', () => {
+test('an answer is not released if it may be kept or shared, or was not rewritten', () => {
   const list = came();
   replaceAnswer(list, resultToStateless(list, 'tools/list', null), 'tools/list');
   assert.ok(list.bytes.length > 300_000);
@@ -57,7 +57,7 @@ test('goal:G12 a large answer of a tool is rewritten in place, at both ends', ()
     assert.equal(moved.translated.bytes.toString(), copy.translated.bytes.toString());
     assert.equal(moved.translated.body.toString(), copy.translated.body.toString());
     assert.equal(moved.translated.id, '7');
-    assert.equal(copy.bytes.length, json.length, 'what is not one’s own stays as it was');
+    assert.equal(copy.bytes.length, json.length, 'an answer that is not owned stays as it was');
     assert.equal(moved.bytes.length, 0);
     assert.equal(moved.translated.bytes.buffer.byteLength, moved.copiedFrom, 'it is the same memory');
   }

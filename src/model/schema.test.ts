@@ -49,7 +49,7 @@ test('a schema describes what its type describes: required, optional and nullabl
   assert.equal(matches(nullable(text), null), true);
 });
 
-test('the first part that is not as described is named by its path, with what it has to be', () => {
+test('the fault names the path of the first part that does not match, and what is expected there', () => {
   const OFFER = union(object({ command: text }), object({ document: { ...list(count), minItems: 1, maxItems: 2 } }));
   for (const [schema, value, fault] of [
     [LIST, 5, 'it has to be an object'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isSettled, type ServerState, type ServerStatus } from './server-state.ts';
 
-test('a server is settled unless its start or stop goes on, or is to come', () => {
+test('a server is settled unless a start or stop is in progress or about to begin', () => {
   const settled = (state: ServerState, more: Partial<ServerStatus> = {}) =>
     isSettled({ state, startedInMs: 1, nextRetryAt: null, ...more } as ServerStatus);
   for (const state of ['failed', 'stopped', 'suspended', 'auth_required', 'misconfigured', 'running'] as const) {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { ThrottledTask } from './throttled-task.ts';
 
-test('a task runs at once while it is short; after a long run requests wait and are one run', async () => {
+test('a task runs at once while it is short; after a long run, requests wait and share one run', async () => {
   const clock = new FakeClock();
   let takes = 0;
   let runs = 0;
@@ -36,7 +36,7 @@ test('a task runs at once while it is short; after a long run requests wait and 
   assert.equal(runs, 8);
 });
 
-test('what is wanted at once runs at the end of the turn, once, and not if it ran or was closed meanwhile', async () => {
+test('scheduleThisTurn runs the task once at the end of the turn, unless it ran or was closed meanwhile', async () => {
   const clock = new FakeClock();
   let runs = 0;
   const paced = new ThrottledTask(clock, () => {

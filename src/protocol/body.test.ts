@@ -41,7 +41,7 @@ test('messages without a token have none', () => {
   }
 });
 
-test('notifications, and the answer that ends the subscription, name it', () => {
+test('the id of a subscription is read from its notifications and from the answer that ends it', () => {
   const key = '"io.modelcontextprotocol/subscriptionId"';
   for (const json of [
     `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{${key}:"s"}}}`,

@@ -21,7 +21,7 @@ test('the fingerprint of capabilities depends on their meaning', () => {
   assert.notEqual(fingerprint('{"roots":{}}'), fingerprint('{"roots":{"listChanged":true}}'));
 });
 
-test('nested objects are sorted at every level, and what is broken ends', () => {
+test('nested objects are sorted at every level, and broken text ends without an error', () => {
   const nested = (first: string, second: string) =>
     `${`{${first},"a":[2,`.repeat(250)}null${`],${second}}`.repeat(250)}`;
   assert.equal(canonical(nested('"c":3', '"b":"x"')), canonical(nested(' "b" : "\\u0078" ', '"c":3 ')));

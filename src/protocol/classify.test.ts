@@ -29,7 +29,7 @@ function rejected(
   status: number,
   code: number,
 ): { id?: unknown; error: { data?: unknown; message: string } } {
-  assert.ok(isRejection(result), 'it was let through');
+  assert.ok(isRejection(result), 'the message was accepted');
   const answer = JSON.parse((result as Rejection).answer.bytes.toString());
   assert.deepEqual([result.reject, answer.error.code], [status, code], answer.error.message);
   return answer;
@@ -79,7 +79,7 @@ describe('sessions of 2025-11-25 and before', () => {
 });
 
 describe('requests of 2026-07-28', () => {
-  test('a well-formed one passes, with the client’s own words as written', () => {
+  test('a well-formed request passes, with the capabilities and info of the client as written', () => {
     const result = request(
       'tools/call',
       {
@@ -184,7 +184,7 @@ describe('requests of 2026-07-28', () => {
     }
   });
 
-  test('notifications pass unless they contradict themselves; answers are refused', () => {
+  test('notifications pass unless header and body differ; answers are refused', () => {
     const headers = { 'mcp-protocol-version': '2026-07-28' };
     passed(inbound(headers, { jsonrpc: '2.0', method: 'notifications/x' }), 'stateless');
     passed(inbound({}, { jsonrpc: '2.0', method: 'notifications/x', params: { _meta: META } }), 'stateless');

@@ -5,7 +5,7 @@ import type { Message } from '../model/message.ts';
 import { errorAnswer, failureAnswer, notification, request, result, toolFailure, withoutAddresses } from './compose.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
 
-/** What is composed must read the same as if it had come over the wire. */
+/** A composed message must equal the message that a scan of its bytes gives. */
 function asScanned(message: Message): Message {
   const scanned = scanMessage(message.bytes, message.era, message.kind === 'error' ? 'relaxed' : 'strict');
   assert.ok(!isScanFailure(scanned), isScanFailure(scanned) ? scanned.reason : '');

@@ -6,7 +6,7 @@ import { skipString } from './skip.ts';
 declare const WebAssembly: { validate(code: Uint8Array): boolean };
 
 test('S2.14 without SIMD instructions the end of a text with escapes is found as well, and the check for them runs once', () => {
-  // In a process of its own, before the module was ever needed: as on a processor that has no such instructions.
+  // The test file has its own process and has not used the module yet, so the check sees no SIMD instructions.
   const validate = mock.method(WebAssembly, 'validate', () => false);
   for (const text of ['\\"', '\\\\', `${'x'.repeat(63)}\\"`, '\\"'.repeat(700), `${'\\'.repeat(64)}\\"`]) {
     const bytes = Buffer.from(`"\\"${text}${'y'.repeat(3000)}","next":"${'z'.repeat(1100)}"`);

@@ -35,7 +35,7 @@ const RESULT_SCHEMAS = {
   resources: 'ListResourcesResultSchema',
   resourceTemplates: 'ListResourceTemplatesResultSchema',
 } as const;
-/** JSON texts to put in the place of a member; null takes it away. */
+/** JSON texts to put in the place of a member; null removes it. */
 const OTHERS = [
   'null',
   '5',
@@ -52,9 +52,9 @@ const OTHERS = [
   '[null]',
   '[{}]',
 ];
-/** Where the schema of the specification says more than the official clients check. */
+/** Members that the specification restricts and the official clients do not check. */
 const CHECKED_BY_NO_CLIENT = /^(arguments\.0\.title|inputSchema\.\$schema|outputSchema\.\$schema)$/;
-/** No JSON Schema, which clients of one SDK take and those of the other refuse. */
+/** Values that are no JSON Schema: clients of one SDK take them, those of the other refuse them. */
 const NO_SCHEMA = /^(inputSchema\.properties\.a$|outputSchema\.(properties|required))/;
 
 function* paths(value: unknown, path: readonly string[] = []): Generator<readonly string[]> {
@@ -80,7 +80,7 @@ function taken(era: Era, kind: ListKind, item: string): boolean {
 
 describe('every member of every kind of item, with every kind of value', () => {
   for (const kind of Object.keys(FULL) as ListKind[]) {
-    test(`${kind}: what is kept is taken by the official clients of both eras, and what they take is kept`, () => {
+    test(`${kind}: the official clients of both eras take every kept item, and an item that they take is kept`, () => {
       const list = listOf(kind);
       let refused = 0;
       for (const path of paths(FULL[kind])) {

@@ -128,7 +128,7 @@ test('check:B9 check:B12 the envelope is found in any order and spelling, with t
     fc.property(message, (json) => {
       const strict = scanMessage(Buffer.from(json), 'stateful', 'strict');
       const relaxed = scanned(json, 'relaxed');
-      // Repeated parameters are refused of clients only.
+      // Repeated parameters are refused only in messages of clients.
       if (isScanFailure(strict)) assert.match(strict.reason, /twice/);
       else assert.deepEqual({ ...strict }, { ...relaxed });
       const parsed = JSON.parse(json);
@@ -146,7 +146,7 @@ test('check:B9 check:B12 the envelope is found in any order and spelling, with t
   );
 });
 
-test('S2.1 what JSON.parse refuses is a parse error, and what it accepts is not', () => {
+test('S2.1 a text that JSON.parse refuses is a parse error, and a text that it accepts is not', () => {
   fc.assert(
     fc.property(mutated, (bytes) => {
       const result = scanMessage(bytes, 'stateful', 'strict');
@@ -226,7 +226,7 @@ test('check:B12 one line keeps the value and every lexeme', () => {
   );
 });
 
-test('set and removed members are those of the edited object', () => {
+test('an edit sets and removes exactly the given members, and leaves the bytes of the others', () => {
   const keys = ['a', 'b', '_meta', 'é', 'xy', 'new'];
   const change = fc.tuple(fc.constantFrom(...keys), fc.option(fc.constantFrom('1', '"s"', '[2]'), { nil: null }));
   const changes = fc.uniqueArray(change, { selector: ([key]) => key, maxLength: 6 });

@@ -19,7 +19,7 @@ test('goal:G12 the known end of a long string equals the searched one', () => {
         assert.equal(skipString(view, at, view.length), at + length);
         assert.equal(skipValue(view, at, at + length), at + length);
       }
-      // What ends before the string does has no end of it, whatever is known.
+      // A range that ends before the string has no end of it, even if that end is known from a longer range.
       assert.equal(skipString(bytes, 0, length - 1 - cut), -1);
       assert.equal(skipString(bytes.subarray(0, length - 1 - cut), 0, length - 1 - cut), -1);
     }),
@@ -69,7 +69,7 @@ test('S2.14 the end of a text with escapes follows the grammar, across blocks an
       if (end >= 0) ended++;
       assert.equal(skipString(bytes, 0, bytes.length), end);
       assert.equal(endOfEscaped(bytes, 1, bytes.length), end);
-      // Memory behind the end, and that of an earlier search, counts for nothing.
+      // The search ignores bytes behind the end, and bytes of an earlier search.
       assert.equal(endOfEscaped(bytes, 1, Math.max(1, end - 1)), -1);
     }),
     { numRuns: 400 },

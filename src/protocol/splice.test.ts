@@ -29,7 +29,7 @@ test('edits replace, insert and remove, in any order, and keep the rest', () => 
   const big = Buffer.from(`0123456789${'x'.repeat(40_000)}`);
   const parts = spliceParts(big, edits);
   assert.equal(Buffer.concat(parts).toString(), `<01567é9${'x'.repeat(40_000)}`);
-  assert.equal(parts.at(-1)!.buffer, big.buffer, 'what stays of large bytes is a view');
+  assert.equal(parts.at(-1)!.buffer, big.buffer, 'the unchanged rest of large bytes is a view');
   assert.throws(
     () =>
       splice(bytes, [
@@ -50,7 +50,7 @@ test('check:B12 another id leaves every other byte as it was', () => {
   assert.equal(parts[2]!.buffer, big.bytes.buffer, 'a large body is not copied');
 });
 
-test('S2.15 an id beyond ASCII survives the way through its lexeme', () => {
+test('S2.15 an id with characters beyond ASCII stays unchanged', () => {
   const given = message('{"jsonrpc":"2.0","id":"ключ","method":"m"}');
   assert.equal(
     Buffer.concat(withId(message('{"jsonrpc":"2.0","id":1,"result":{}}'), given.id)).toString(),
@@ -71,7 +71,7 @@ test('an answer without an id gets one', () => {
   );
 });
 
-test('a spliced message knows the position of its envelope', () => {
+test('a spliced message has the right envelope and position of its body', () => {
   const given = message('{"jsonrpc":"2.0","params":{"name":"a","n":1.0},"id":"x","method":"m"}');
   const name = { start: given.bodyStart + 8, end: given.bodyStart + 11 };
   assert.equal(text(given.bytes, name), '"a"');

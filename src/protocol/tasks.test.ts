@@ -65,7 +65,7 @@ describe('a task from one era to the other', () => {
     assert.equal(JSON.parse(statelessTask(bare, 't', 'working', []).toString()).ttlMs, null);
   });
 
-  test('is read in either era; other values are no task', () => {
+  test('a task is read in either era; other values are no task', () => {
     const read = (json: string) => readTask(Buffer.from(json), whole(Buffer.from(json)));
     assert.deepEqual(read(MODERN), { taskId: 't', status: 'completed', ttlMs: 60_000, pollIntervalMs: 5_000 });
     assert.deepEqual(read(LEGACY), { taskId: 't', status: 'completed', ttlMs: 60_000, pollIntervalMs: 5_000 });
@@ -82,7 +82,7 @@ describe('a task from one era to the other', () => {
 });
 
 describe('declared capabilities', () => {
-  test('proto:S5 a server’s tasks in the words of the other era, all else unchanged', () => {
+  test('proto:S5 a server’s tasks are declared as in the other era, all else unchanged', () => {
     const legacy = '{"tools":{"x":1.0},"tasks":{"requests":{"tools":{"call":{}}}},"v":-0}';
     assert.equal(tasksToStateless(legacy), `{"extensions":{"${EXTENSION}":{}},"tools":{"x":1.0},"v":-0}`);
     const other = '{"tasks":{"requests":{"x":{}}},"extensions":{"v/x":{}}}';
@@ -108,7 +108,7 @@ describe('declared capabilities', () => {
     assert.ok(!asked.bytes.includes(EXTENSION));
   });
 
-  test('with a request that can be answered with a task, and with no other', () => {
+  test('a request that can be answered with a task declares tasks, and no other request does', () => {
     const plain = toStateless(request('tools/call', '1', '{"name":"t","task":{}}', 'stateful'), {
       capabilities: '{"roots":{},"tasks":{}}',
       info: null,
@@ -120,7 +120,7 @@ describe('declared capabilities', () => {
     assert.deepEqual(declared(declaringTasks(declaringTasks(plain))), { roots: {}, extensions: { [EXTENSION]: {} } });
   });
 
-  test('by a tool, and in the refusal of a server that requires a client with tasks', () => {
+  test('the task support of a tool and the refusal of clients without tasks are recognized', () => {
     assert.equal(taskSupport(Buffer.from('{"name":"a"}')), 'forbidden');
     assert.equal(taskSupport(Buffer.from('{"name":"a","execution":{"taskSupport":"required"}}')), 'required');
     assert.equal(taskSupport(Buffer.from('{"taskSupport":"required"}')), 'forbidden');

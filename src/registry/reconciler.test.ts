@@ -42,7 +42,7 @@ function rig() {
   return { clock, lines, reads, failing, hanging, wrong, reconciler, metric, repairs: () => repairs };
 }
 
-test('check:A8 the gateway reads everything desired every 30 s and compares it with what runs', async () => {
+test('check:A8 the gateway reads the desired state every 30 s and compares it with what runs', async () => {
   const { clock, reads, reconciler, repairs } = rig();
   reconciler.start();
   await clock.advance(29_999);
@@ -74,7 +74,7 @@ test('check:A8 a failed read raises an alarm in status, metric and log once per 
   assert.equal(lines.filter((line) => line.includes('desired_state_read_again')).length, 1);
 });
 
-test('check:A8 a place that does not answer raises an alarm after 10 s, gets no second request meanwhile, and delays nothing else', async () => {
+test('check:A8 a source that does not answer raises an alarm after 10 s, gets no second request meanwhile, and delays nothing else', async () => {
   const { clock, hanging, lines, reads, reconciler, metric, repairs } = rig();
   const { promise, resolve } = Promise.withResolvers<void>();
   hanging.set('files', promise);

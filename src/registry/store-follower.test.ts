@@ -19,7 +19,7 @@ test('changes of another node are read within 2 s, once, and again after a failu
   const follower = new StoreFollower({ runTimeStore, clock, logger, onChange });
   follower.start();
   await clock.advance(2_000);
-  assert.equal(read, 1, 'what was written before it began to look');
+  assert.equal(read, 1, 'the changes from before the follower started');
   await clock.advance(6_000);
   assert.equal(read, 1);
   fails = true;
@@ -35,7 +35,7 @@ test('changes of another node are read within 2 s, once, and again after a failu
   follower.close();
 });
 
-test('S0.17 check:H6 a hint is followed at once, several of them once, and one during a read after it', async () => {
+test('S0.17 check:H6 a hint causes a read at once, several hints one read, and a hint during a read one more read after it', async () => {
   const clock = new FakeClock();
   const logger = Logger.silent();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
@@ -62,7 +62,7 @@ test('S0.17 check:H6 a hint is followed at once, several of them once, and one d
   await clock.advance(100);
   await clock.advance(100);
   assert.equal(revisions.at(-1), 3);
-  // Late and repeated hints tell nothing new, and the look of every two seconds goes on.
+  // Late and repeated hints change nothing, and the check every two seconds goes on.
   follower.hint();
   await clock.advance(100);
   assert.equal(revisions.at(-1), 3);
@@ -73,7 +73,7 @@ test('S0.17 check:H6 a hint is followed at once, several of them once, and one d
   await runTimeStore.close();
 });
 
-test('reads that take long take no more than a twentieth of the time, and none comes later than two seconds', async () => {
+test('slow reads take at most a twentieth of the time, but no read waits for longer than two seconds', async () => {
   const clock = new FakeClock();
   const logger = Logger.silent();
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });

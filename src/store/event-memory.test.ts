@@ -23,7 +23,7 @@ test('goal:G16 kept messages stay whole, in bounded memory, whatever is removed 
   let live = 0;
   for (let i = 0; i < 20_000; i++) {
     const message = new Message(i);
-    // Of all sizes, short ones most; one in 200 has memory of its own.
+    // Messages of all sizes, most of them short; one in 200 has memory of its own.
     const bytes = i % 200 === 0 ? 300_000 : ((i * 7919) % 97) ** 2;
     memory.put(message, Buffer.alloc(bytes, message.fill));
     kept.push(message);

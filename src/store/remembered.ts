@@ -104,7 +104,8 @@ function storedObject<V>(text: string): V | null {
   return typeof stored === 'object' ? (stored as V | null) : null;
 }
 
-const BUCKET = 'session';
+/** The bucket of client sessions. */
+export const SESSIONS = 'session';
 /** Approximate size of a record apart from what the client declared. */
 const OTHER_FIELDS = 400;
 
@@ -117,20 +118,20 @@ export class SqliteSessionRecords implements SessionRecords {
   }
 
   async get(id: string): Promise<SessionRecord | null> {
-    return this.#state.readOne(BUCKET, id, sessionIn);
+    return this.#state.readOne(SESSIONS, id, sessionIn);
   }
 
   put(record: SessionRecord, isNew = false): void {
     const length = record.capabilities.length + (record.info?.length ?? 0) + OTHER_FIELDS;
-    this.#state.put(BUCKET, record.id, { length, bytes: () => Buffer.from(JSON.stringify(record)) }, isNew);
+    this.#state.put(SESSIONS, record.id, { length, bytes: () => Buffer.from(JSON.stringify(record)) }, isNew);
   }
 
   delete(id: string): void {
-    this.#state.delete(BUCKET, id);
+    this.#state.delete(SESSIONS, id);
   }
 
   async all(): Promise<readonly SessionRecord[]> {
-    return Array.from(this.#state.readAll(BUCKET, sessionIn), ([, record]) => record);
+    return Array.from(this.#state.readAll(SESSIONS, sessionIn), ([, record]) => record);
   }
 
   async visit(visitor: (record: SessionRecord) => boolean): Promise<void> {

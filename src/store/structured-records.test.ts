@@ -28,7 +28,7 @@ const RECORD: TaskRecord = {
   expiresAt: 2,
 };
 
-test('a task is on disk before its client gets it; later changes are written behind; bytes stay bytes', async (t) => {
+test('a new task is on disk before `put` returns; later changes are written; answers keep their bytes', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-tasks-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'state.db');

@@ -6,7 +6,7 @@ import { Logger } from '../telemetry/logger.ts';
 import { SqliteUpstreamSessions } from './remembered.ts';
 import { StateFile } from './state-file.ts';
 
-test('the upstream sessions of a removed server are deleted, and of more than 10,000 those that were written first', () => {
+test('the upstream sessions of a removed server are deleted; above 10,000 sessions those written first are deleted', () => {
   const state = new StateFile({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
   const record = { identity: 'i', mcpSessionId: 'm', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
   const sessions = new SqliteUpstreamSessions(state, new Sealer(Buffer.alloc(32, 7)));

@@ -82,7 +82,7 @@ test('texts of clients are bounded and have no control characters', () => {
   for (const info of [null, '7', '{', '{"name":5}', 'null']) assert.equal(log(1).clientName(info), null, String(info));
 });
 
-test('filters take texts, numbers, words and negation; what cannot be read is an error that says why', () => {
+test('filters take texts, numbers, words and negation; an invalid filter is an error with the reason', () => {
   const calls = log(
     8,
     { request: '1' },
@@ -131,7 +131,7 @@ test('filters take texts, numbers, words and negation; what cannot be read is an
   assert.throws(() => callFilter(`${most} x`), /at most 50 conditions/);
 });
 
-test('what clients write is bounded in memory, and a secret in it is masked before it is cut', () => {
+test('texts of clients are bounded in memory, and a secret in a text is masked before the text is cut', () => {
   const long = 'n'.repeat(1024 * 1024);
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

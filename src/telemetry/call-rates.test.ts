@@ -38,7 +38,7 @@ function bench(startMs: number) {
   return { clock, rates, push };
 }
 
-test('of each second all calls are counted, by server and by client, however many there are', async () => {
+test('all calls of each second are counted, by server and by client, however many there are', async () => {
   const { clock, rates, push } = bench(1_000_300);
   const heard: DetailedSecond[] = [];
   const stop = rates.follow((second) => heard.push(second));
@@ -99,7 +99,7 @@ test('five minutes are kept, without the seconds in which the process stood stil
   assert.equal(clock.pending, 0);
 });
 
-test('more calls than are kept are counted all, and only the names of the busiest clients are read', async () => {
+test('all calls are counted, also more than the log keeps, and only the names of the busiest clients are read', async () => {
   const { clock, rates, push } = bench(1_000_000);
   let heard: DetailedSecond | null = null;
   rates.follow((second) => {

@@ -15,7 +15,7 @@ function bench() {
   return { logger, logs, of };
 }
 
-test('log entries of a server are kept at every log level except debug, by server; under no name the others', () => {
+test('log entries are kept at every level except debug, by server; those of no server under an empty name', () => {
   const { logger, logs, of } = bench();
   const a = logger.child({ server: 'a' });
   a.info('server_state', { state: 'running' });

@@ -54,7 +54,7 @@ test('security:5 the usual encodings of a secret are masked anywhere in the enco
   ] as const) {
     const shown = scrubber.scrub(text);
     assert.ok(shown.includes('[redacted]'), `${what}: ${shown}`);
-    // Two characters at either end may depend on what is around.
+    // Two characters at either end may depend on the surrounding text.
     assert.ok(shown.replace('[redacted]', '').length <= text.length - secret.length + 6, `${what}: ${shown}`);
   }
 });
@@ -91,7 +91,7 @@ test('scrubbing costs time linear in the text, however many secrets there are; t
   assert.ok(scrubber.scrub(`github_pat_1999_${'x'.repeat(20)}`).startsWith('github'));
 });
 
-test('a dropped secret leaves masked what another secret shares with it', () => {
+test('a line that a dropped secret shares with another secret stays masked', () => {
   const scrubber = new Scrubber();
   const line = 'a line that both secrets have';
   for (const other of ['only the first has this', 'only the second has this']) scrubber.add(`${other}\n${line}`);

@@ -61,6 +61,6 @@ test('a share of the traces that begin here is recorded, and all of those that a
   assert.ok(begun.length > 800 && begun.length < 1_200, String(begun.length));
   for (let i = 0; i < 100; i++) assert.ok(tracer.begin('server', PARENT) !== null);
   assert.equal(rig(0).tracer.begin('server', null), null);
-  // What is no request of a client goes with its request, or not at all.
+  // Only a request of a client begins a trace: other spans need a parent.
   assert.deepEqual([rig().tracer.begin('internal', null), rig().tracer.begin('client', null)], [null, null]);
 });

@@ -18,7 +18,7 @@ import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 
-/** More than a server has sides. */
+/** More than the maximum of partitions of one server. */
 const VALUES = 1_100;
 const [ada, bob] = [agent('ada', 'web'), agent('bob', 'web')];
 
@@ -51,7 +51,7 @@ class Scene {
   }
 }
 
-test('goal:G18 a caller with ever new header values is served, and displaces no side of another caller', async () => {
+test('goal:G18 a caller with ever new header values is served, and closes no partition of another caller', async () => {
   const scene = new Scene();
   await scene.run();
   answerText(await scene.call(bob, 'bob'));
@@ -59,20 +59,20 @@ test('goal:G18 a caller with ever new header values is served, and displaces no 
   for (let i = 0; i < VALUES; i++) answerText(await scene.call(ada, `team-${i}`));
   assert.equal(scene.opened, first + VALUES);
   answerText(await scene.call(bob, 'bob'));
-  assert.equal(scene.opened, first + VALUES, 'the side of the other caller has lived on');
+  assert.equal(scene.opened, first + VALUES, 'the partition of the other caller is still open');
   answerText(await scene.call(ada, 'team-0'));
-  assert.equal(scene.opened, first + VALUES + 1, 'the oldest of the caller itself was ended');
-  assert.equal(scene.remembered.file.all('era').size, 1, 'which eras it speaks is remembered of the server');
+  assert.equal(scene.opened, first + VALUES + 1, 'the oldest partition of the same caller was closed');
+  assert.equal(scene.remembered.file.all('era').size, 1, 'the era is stored once, for the server');
 });
 
-test('goal:G18 calls with more values at once than a server has sides are all answered', async () => {
+test('goal:G18 simultaneous calls with more values than a server may have partitions are all answered', async () => {
   const scene = new Scene();
   await scene.run();
   const calls = Array.from({ length: VALUES }, (_, i) => scene.call(ada, `team-${i}`));
   for (const outcome of await Promise.all(calls)) answerText(outcome);
 });
 
-test('S1.7 a side that was only listed ends when nothing was asked of it for a time', async () => {
+test('S1.7 a partition that was used only for a list ends after the idle timeout', async () => {
   const scene = new Scene();
   await scene.run();
   const before = scene.script.live.length;
@@ -92,7 +92,7 @@ test('S1.7 a side that was only listed ends when nothing was asked of it for a t
 });
 
 for (const change of ['replaced', 'removed'] as const) {
-  test(`S2.27 calls in flight at the side of a caller finish when its server is ${change}`, async () => {
+  test(`S2.27 calls in flight in the partition of a caller finish when its server is ${change}`, async () => {
     const scene = new Scene();
     await scene.run();
     scene.script.handlers['tools/call'] = () => SILENCE;
@@ -111,7 +111,7 @@ for (const change of ['replaced', 'removed'] as const) {
   });
 }
 
-test('a node that stops waits for calls at the sides of callers', async () => {
+test('a node that stops waits for calls in the partitions of callers', async () => {
   const scene = new Scene();
   await scene.run();
   scene.script.handlers['tools/call'] = () => SILENCE;
@@ -128,7 +128,7 @@ test('a node that stops waits for calls at the sides of callers', async () => {
 });
 
 for (const start of ['eager', 'lazy'] as const) {
-  test(`goal:G18 a server that was disabled for a time tells its callers apart as before (${start})`, async () => {
+  test(`goal:G18 a server that was disabled for a time separates its callers as before (${start})`, async () => {
     const scene = new Scene();
     await scene.run(webOf({ start }));
     answerText(await scene.call(ada, 'red'));

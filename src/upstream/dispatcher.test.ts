@@ -13,7 +13,7 @@ import {
 import { GatewayError } from '../model/gateway-error.ts';
 import { KEPT_MS, OpenFailures } from './dispatcher.ts';
 
-test('a connection that could not be opened stays known as such for ten seconds, or until it opens', async () => {
+test('a connection that could not be opened is remembered for ten seconds, or until it opens', async () => {
   const clock = new FakeClock();
   const openFailures = new OpenFailures(clock);
   openFailures.failed('one');
@@ -32,7 +32,7 @@ test('the dispatcher remembers the last thousand failed connections', () => {
   assert.deepEqual([openFailures.has('900'), openFailures.has('1000'), openFailures.has('1999')], [false, true, true]);
 });
 
-test('fault:F20 a remote server that refuses the connection of one client is not taken from the others, unless it refuses them too', async () => {
+test('fault:F20 a remote server that refuses the connection of one client stays available to others, unless it refuses them too', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;

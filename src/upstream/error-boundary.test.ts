@@ -9,7 +9,7 @@ import { manySided } from '../../test/support/many-sided.ts';
 
 const SRC = pathToFileURL(join(import.meta.dirname, '..')).href;
 
-/** Runs a program that has a gateway inside, with two servers: one of a process, one of its own. */
+/** Runs a program with an embedded gateway and two servers: a local process, and one in the program itself. */
 function program(t: TestContext, body: string) {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-edge-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -52,7 +52,7 @@ for (const [what, body] of Object.entries({
   });
 }
 
-test('fault:F42 a program goes on after a defect in the work for one server, and so do its handlers and other servers', (t) => {
+test('fault:F42 after a defect in the work for one server, the program, its handlers and other servers go on', (t) => {
   const { status, stdout, stderr } = program(
     t,
     `

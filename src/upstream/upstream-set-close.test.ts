@@ -34,7 +34,7 @@ test('S4.17 a gateway that stops does not wait for calls in flight on a server t
   await settled();
   const applied = bench.set.apply(new Map());
   await settled();
-  assert.equal(script.live.length, 1, 'it may finish');
+  assert.equal(script.live.length, 1, 'the call may finish');
   await bench.set.close('interrupt');
   assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
   assert.deepEqual([script.last.closedWith, script.live.length], ['interrupt', 0]);

@@ -7,7 +7,7 @@ import { askPeer, serveNodes } from './control-of-nodes.ts';
 
 const SECRET = 'a-secret-of-the-node-that-is-asked';
 
-/** What a node answers to this operation; `serving` has more than the answer needs. */
+/** The answer of a node to this operation; `serving` has further members of the request. */
 async function served(plane: object, operation: string, query = '', serving: object = {}): Promise<string> {
   const logger = Logger.silent();
   logger.addSecret(SECRET);
@@ -28,7 +28,7 @@ async function served(plane: object, operation: string, query = '', serving: obj
   return answered;
 }
 
-test('what a node answers another one has none of its secrets, except the answers of tools', async () => {
+test('secrets are redacted in the answers of a node to another node, except in answers of tools', async () => {
   const tool = { definition: JSON.stringify({ name: 't', description: SECRET }) };
   const plane = {
     tools: { list: async () => ({ tools: [tool], notOffered: [] }) },
@@ -39,7 +39,7 @@ test('what a node answers another one has none of its secrets, except the answer
   assert.equal(await served(plane, 'callTool', 'tool=t'), `200\n${SECRET}`);
 });
 
-test('steps of a call that the other node does not take in time are left out; those that are needed are not', async () => {
+test('steps of a call that the other node cannot take yet are dropped, except required ones', async () => {
   const emitted: string[] = [];
   const serving = {
     onDrain: null as (() => void) | null,
@@ -63,7 +63,7 @@ test('steps of a call that the other node does not take in time are left out; th
   assert.deepEqual(emitted, ['1', '3', '5']);
 });
 
-test('what lasts as long as a server or a recording needs is not cut after two minutes', () => {
+test('calls, replays and restarts have a deadline of at least two hours, not of two minutes', () => {
   const deadlineOf = (operation: string): number => {
     let deadline = 0;
     const bus = {

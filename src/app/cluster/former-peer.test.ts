@@ -6,7 +6,7 @@ import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { formerPeer } from './former-peer.ts';
 
-test('fault:F28 a node knows the process before it in its own folder, and not one that was copied to another', () => {
+test('fault:F28 a node finds the previous process of its data folder, but not in a copy of the folder', () => {
   const state = new StateFile({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
   const folder = new DataFolder('/srv/a');
   assert.equal(formerPeer(state, folder, '0123456789abcdef'), null);

@@ -25,7 +25,7 @@ const record = (id: string): SessionRecord =>
     lastSeenAt: 1_000,
   }) as SessionRecord;
 
-test('the servers are asked once for all sessions, and it is said how many sessions there are', async () => {
+test('the servers are asked once for all sessions, and the view has the number of all sessions', async () => {
   let asked = 0;
   const server = (name: string, ...sessionIds: string[]) => {
     const connections = sessionIds.map((sessionId) => ({ key: labelOf({ kind: 'session', sessionId }) }));
@@ -79,7 +79,7 @@ test('a session that an operator ends is ended once', async () => {
   }
 });
 
-test('the client of a task is shown as that of a session is: without control characters and cut', () => {
+test('the client of a task is shown like that of a session: without control characters and cut', () => {
   const task = (info: object) => {
     const client = { info: JSON.stringify(info) };
     return { client, sessionId: null, description: Buffer.from('{}'), startedAt: 0, expiresAt: 0 };

@@ -50,7 +50,7 @@ test(
       assert.deepEqual([status.authChallenge, status.history.at(-1)?.challenge], [PARSED, PARSED]);
       const found = (await events(({ to }) => to === 'auth_required')).find(({ to }) => to === 'auth_required');
       assert.deepEqual(found?.['challenge'], PARSED);
-      assert.equal(inHook, false, 'an exception of a timer of the hook stays the program’s own');
+      assert.equal(inHook, false, 'a timer that the hook starts runs outside the context of the server');
     } finally {
       locked.close();
     }
@@ -58,7 +58,7 @@ test(
 );
 
 test(
-  'S3.10 check:F8 a restart reports its begin and its end, to the program and in the event stream',
+  'S3.10 check:F8 a restart reports its start and its end, to the program and in the event stream',
   LIMIT,
   async () => {
     await using gateway = await createGateway({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });

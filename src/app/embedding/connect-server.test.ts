@@ -14,7 +14,7 @@ import { connectServer, createGateway, type ServerClient, type ServerDefinition 
 
 const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 
-/** What every client does, whatever its transport and revision. */
+/** Uses the operations that every client has, with any transport and revision. */
 async function exercise(client: ServerClient, called: string): Promise<void> {
   const info = await client.initialize();
   assert.equal(client.isInitialized, true);
@@ -112,7 +112,7 @@ test('S2.21 a client over HTTP+SSE of 2024-11-05', async () => {
   await server.stop();
 });
 
-test('S2.11 a refresh reads every page; a failed one changes nothing; pages in circles end', async () => {
+test('S2.11 a refresh reads every page; a failed one changes nothing; a repeated cursor is an error', async () => {
   let mode: 'good' | 'broken' | 'circle' = 'good';
   const page = (name: string, next?: string): string =>
     `{"tools":[${tool(name)}]${next === undefined ? '' : `,"nextCursor":"${next}"`}}`;
@@ -179,7 +179,7 @@ for (const isolation of ['session', 'shared'] as const) {
   });
 }
 
-test('S2.10 S2.26 a client and a registered server are waited for as long as their start and list may take', async (t) => {
+test('S2.10 S2.26 `initialize` and `registerServer` wait as long as start and list of the server may take', async (t) => {
   const waits = t.mock.method(globalThis, 'setTimeout').mock;
   const waited = (): readonly unknown[] => waits.calls.map(({ arguments: [, ms] }) => ms);
   const slow = { command: process.execPath, args: [STDIO, 'stateful'], startupTimeoutMs: 123_000, timeoutMs: 4_000 };
@@ -193,7 +193,7 @@ test('S2.10 S2.26 a client and a registered server are waited for as long as the
   assert.ok(waited().includes(127_000), 'registerServer');
 });
 
-test('S2.12 S2.13 a client passes arguments to the digit, and names as they are', async () => {
+test('S2.12 S2.13 a client passes arguments digit for digit, and names unchanged', async () => {
   const server = textServer({ name: 'mine', tools: () => [tool('echo')], call: ({ args }) => textResult(args) });
   await using client = await connectServer(server);
   assert.deepEqual(await client.initialize(), { name: 'mine', version: '1.0.0', title: 'The mine server' });

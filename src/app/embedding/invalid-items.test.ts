@@ -97,7 +97,7 @@ test(
     ];
     assert.deepEqual(places, expected);
 
-    // Once in each run of the server, however often it is listed.
+    // Each item is reported once per run of the server, however often it is listed.
     await gateway.callTool('odd__good', {});
     const anew = new Promise<void>((resolve) => {
       gateway.on('listItemInvalid', (_server, { item }) => item === 'other' && resolve());

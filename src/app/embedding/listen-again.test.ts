@@ -16,7 +16,7 @@ test('a gateway that cannot announce its address opens no port, and may try agai
   const address = { port: await freePort(), controlPort: await freePort() };
   await using gateway = await createGateway({ dataDir });
   const announcement = join(dataDir, 'instance.json');
-  // It cannot be written, as on a full disk.
+  // The announcement cannot be written, as on a full disk.
   mkdirSync(announcement);
   await assert.rejects(gateway.listen(address), { code: 'EISDIR' });
   assert.equal(gateway.listening, null);

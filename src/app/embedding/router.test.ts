@@ -5,7 +5,7 @@ import type { AgentClient, Answer, Tool, ToolArguments, ToolCallResult } from '.
 
 const schema = { type: 'object' };
 
-/** A client of a program's own making. */
+/** A client that a program implements. */
 class Fixed implements AgentClient {
   readonly isInitialized = true;
   readonly name: string;
@@ -37,7 +37,7 @@ class Fixed implements AgentClient {
 const b = () => new Fixed('b', [{ name: 'x', description: 'does x', inputSchema: schema, 'x-own': 1 }]);
 const a = () => new Fixed('a', [{ name: 'x', title: 'The X', inputSchema: schema }]);
 
-test('S2.35 S2.5 check:D2 clients come and go by name, and none takes the name of another without a request', () => {
+test('S2.35 S2.5 check:D2 clients are added and removed by name, and a name in use needs `replace`', () => {
   const router = new Router();
   const first = b();
   router.addClient(first);
@@ -96,7 +96,7 @@ test('S2.35 colliding names are distinguished, and every exposed name leads to i
   );
 });
 
-test('S2.35 a call is routed by the table; what no client sees is unreachable', async () => {
+test('S2.35 a call is routed by the table; a name that is not in it is refused', async () => {
   const router = new Router();
   const client = b();
   router.addClient(client);

@@ -8,7 +8,7 @@ import { createGateway, type GatewayError } from '../../index.ts';
 
 const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 
-/** A server that answers, and takes no hint that it should end: not the end of its input, not SIGTERM. */
+/** A server that answers, and ignores the end of its input and SIGTERM. */
 const STUBBORN = `
 process.on('SIGTERM', () => {});
 setInterval(() => {}, 1000);
@@ -55,7 +55,7 @@ test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no h
   while (!isDeepStrictEqual(handles(), before)) await pause(10);
 });
 
-test('S4.17 calls of the program itself get their time, and no more', async () => {
+test('S4.17 close waits for calls of the embedding program until the drain time limit', async () => {
   for (const [drainMs, word] of [
     [30_000, 'done'],
     [100, 'UNKNOWN'],

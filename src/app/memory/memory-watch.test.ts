@@ -28,7 +28,7 @@ function watched(t: { after(task: () => void): void }) {
   return { at, watch, level };
 }
 
-test('fault:F40 80, 90 and 95 % of the heap, or of the container if that is worse; caches are emptied from 90 %', (t) => {
+test('fault:F40 levels begin at 80, 90 and 95 % of the fuller of heap and container; 90 % empties caches', (t) => {
   const { at, level } = watched(t);
   assert.equal(level({ heap: 0.79, group: 0.5 }), 'ample');
   assert.equal(level({ heap: 0.8 }), 'short');
@@ -47,7 +47,7 @@ test('fault:F40 garbage is collected before the limit applies, every 10 s at mos
   const { at, level } = watched(t);
   assert.equal(level({ heap: 0.5, garbage: 0.4 }), 'ample');
   assert.equal(at.collected, 1);
-  // Too soon: for all that is known, it is in use.
+  // Too soon to collect again: the garbage counts as used memory.
   assert.equal(level({ garbage: 0.35 }), 'short');
   assert.equal(at.collected, 1);
   assert.equal(level({ now: at.now + 10_000, collectMs: 2_000 }), 'ample');
@@ -58,7 +58,7 @@ test('fault:F40 garbage is collected before the limit applies, every 10 s at mos
   assert.equal(at.collected, 3);
 });
 
-test('fault:F40 the log has the shortage of memory and its severity', () => {
+test('fault:F40 a shortage of memory is logged with its severity', () => {
   let log = '';
   const logger = new Logger({ level: 'info', write: (line) => (log += line) });
   const watch = new MemoryWatch({
@@ -73,7 +73,7 @@ test('fault:F40 the log has the shortage of memory and its severity', () => {
   assert.match(log, /"level":"warn","event":"memory_short","memory":"scarce","heap":"91 %","group":"0 %"/);
 });
 
-test('fault:F40 a request in between measures again', (t) => {
+test('fault:F40 a request between two samples measures again', (t) => {
   const { at, watch, level } = watched(t);
   assert.equal(level({ heap: 0.5 }), 'ample');
   Object.assign(at, { heap: 0.81, now: at.now + 50 });
@@ -82,7 +82,7 @@ test('fault:F40 a request in between measures again', (t) => {
   assert.equal(watch.level, 'short');
 });
 
-test('fault:F40 the limit of a container, in both versions of control groups, if there is one', () => {
+test('fault:F40 the limit of a container is read in both versions of control groups, if it has one', () => {
   const reader = (files: Record<string, string>) =>
     groupShareReader((path) => {
       const text = files[path];
@@ -95,7 +95,7 @@ test('fault:F40 the limit of a container, in both versions of control groups, if
     '/sys/fs/cgroup/memory.current': '900\n',
     '/sys/fs/cgroup/memory.stat': 'anon 1\ninactive_file 150\nactive_file 250\nshmem 50\n',
   });
-  assert.equal(two?.(), 0.5, 'active pages of files are there to be taken back, too');
+  assert.equal(two?.(), 0.5, 'active pages of files can be reclaimed, too');
   const one = reader({
     '/proc/self/cgroup': '8:pids:/\n4:memory:/box\n0::/\n',
     '/sys/fs/cgroup/memory/box/memory.limit_in_bytes': '1000\n',
@@ -119,7 +119,7 @@ test('fault:F40 the limit of the old generation: from a flag, otherwise from wha
   assert.equal(limit('--max-semi-space-size=16', 4096 + 48, 24_000), 4096);
 });
 
-test('fault:F40 the usable heap leaves 8 MiB to finish what runs, and half of a limit that is hardly more', () => {
+test('fault:F40 the usable heap leaves 8 MiB for running work, or half of a limit below 16 MiB', () => {
   const mib = 1024 * 1024;
   assert.equal(offeredBytes(4096 * mib), 4088 * mib);
   assert.equal(offeredBytes(64 * mib), 56 * mib);
@@ -129,10 +129,10 @@ test('fault:F40 the usable heap leaves 8 MiB to finish what runs, and half of a 
   assert.equal(memoryLevel((20 * mib) / offeredBytes(34 * mib)), 'ample');
 });
 
-test('security:12 bodies in receipt get an eighth of the usable heap, and always room for two of the longest', () => {
+test('security:12 incoming bodies get an eighth of the usable heap, and always room for two of the longest', () => {
   const mib = 1024 * 1024;
   assert.equal(bodyBudgetBytes(16 * mib, 4096 * mib), 512 * mib);
   assert.equal(bodyBudgetBytes(16 * mib, 56 * mib), 32 * mib);
   assert.equal(bodyBudgetBytes(64 * mib, 56 * mib), 128 * mib);
-  assert.equal(bodyBudgetBytes(1024, 56 * mib), 32 * mib, 'the control API takes 16 MiB whatever clients may send');
+  assert.equal(bodyBudgetBytes(1024, 56 * mib), 32 * mib, 'the control API accepts 16 MiB in any case');
 });

@@ -70,11 +70,11 @@ test('S0.18 an answer is kept until NATS has confirmed it, also while it waits f
     ['b'],
   );
   nats.confirm();
-  assert.deepEqual(await late, [], 'what was taken back was confirmed');
+  assert.deepEqual(await late, [], 'an answer that was taken back was confirmed');
   const before = nats.published.length;
   await nats.clock.advance(1_000);
   await settled();
-  assert.equal(nats.published.length, before, 'what was taken back was published again');
+  assert.equal(nats.published.length, before, 'an answer that was taken back was published again');
 });
 
 test('S0.18 an answer that waits for its receiver is not published again where another node answers', async () => {

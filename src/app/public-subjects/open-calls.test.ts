@@ -19,18 +19,18 @@ interface Witness {
   readonly calls: OpenCalls;
 }
 
-/** Nodes on one hub, the first witness in front. Who is not in `here` is not seen by the others any more. */
+/** Nodes on one hub, the first witness first. The others do not see a node that is not in `here`. */
 class Stage {
   readonly clock = new FakeClock();
   readonly hub = new CuttableHub();
   readonly nodes: Witness[];
   readonly here: Set<Witness>;
   readonly program: CuttableWire;
-  /** What came to each reply subject. */
+  /** The replies on each subject. */
   readonly replies: string[] = [];
   reported = 0;
 
-  /** `ofBefore`: the others are nodes of the version before. */
+  /** `ofBefore`: the others are nodes of the previous version. */
   constructor(count: number, ofBefore = false) {
     const program = (this.program = this.hub.open());
     program.subscribe('reply.>', ({ subject, payload }) => this.replies.push(`${subject.slice(6)} ${payload}`));
@@ -72,7 +72,7 @@ test('S0.18 one witness answers a call that no node runs, also where the first w
   const [first, second, , taker] = stage.nodes as [Witness, Witness, Witness, Witness];
   stage.request('a', taker);
   await stage.clock.advance(10_000);
-  assert.deepEqual(stage.replies, [], 'a call that is in hand was answered');
+  assert.deepEqual(stage.replies, [], 'a call that a node handles was answered');
   stage.kill(taker);
   await stage.clock.advance(1_000);
   stage.kill(first);
@@ -135,7 +135,7 @@ test('a witness that was away asks before it answers', async () => {
   assert.deepEqual(stage.replies, ['a RESULT']);
 });
 
-test('a node that returns does not answer what another one has answered', async () => {
+test('a node that returns does not answer calls that another node has answered', async () => {
   const stage = new Stage(2);
   const [, taker] = stage.nodes as [Witness, Witness];
   stage.request('a', taker);
@@ -163,7 +163,7 @@ test('the node where a call runs answers it once when the node that took it is g
     stage.request('a', taker);
     const ended = origin.calls.trackForwarded('reply.a', taker.peer);
     await stage.clock.advance(600);
-    // The taker may be gone with the answer in its hands.
+    // The taker may be lost after it received the answer.
     if (when === 'before') ended(Buffer.from('RESULT'));
     stage.kill(taker);
     await stage.clock.advance(3_000);
@@ -185,7 +185,7 @@ test('beside a node of an earlier version only calls known to be lost are answer
   assert.deepEqual(stage.replies, ['a UNKNOWN']);
 });
 
-test('S0.18 fault:F28 an answer that went into a dead connection is sent again when the node is back, and no other', async () => {
+test('S0.18 fault:F28 only an answer sent into a dead connection is sent again when the node is back', async () => {
   for (const count of [1, 2]) {
     const stage = new Stage(count);
     const taker = stage.nodes.at(-1)!;
@@ -220,7 +220,7 @@ test('S0.18 an answer that went into a dead connection is not sent again where a
   assert.deepEqual([stage.replies, taker.calls.heldCount], [['a UNKNOWN'], 0]);
 });
 
-test('S0.18 a witness with a dead connection judges no node; once connected again it answers for a node that is gone', async () => {
+test('S0.18 a witness with a dead connection takes over no call; once connected again it answers for a lost node', async () => {
   const stage = new Stage(3);
   const [witness, taker] = stage.nodes as [Witness, Witness];
   stage.request('a', taker);
@@ -238,7 +238,7 @@ test('S0.18 a witness with a dead connection judges no node; once connected agai
   assert.deepEqual(stage.replies, ['a UNKNOWN', 'of the living RESULT']);
 });
 
-test('S0.18 fault:F28 after an outage an answer that waits for its program stays the only one', async () => {
+test('S0.18 fault:F28 after an outage an answer that waits for the calling program stays the only one', async () => {
   for (const back of [1_000, 3_000, 8_000]) {
     const stage = new Stage(3);
     const [, other, taker] = stage.nodes as [Witness, Witness, Witness];
@@ -261,7 +261,7 @@ test('S0.18 fault:F28 after an outage an answer that waits for its program stays
   }
 });
 
-test('S0.18 fault:F28 an UNKNOWN that waits for its program stays the only answer', async () => {
+test('S0.18 fault:F28 an UNKNOWN that waits for the calling program stays the only answer', async () => {
   for (const returns of [false, true]) {
     const stage = new Stage(3);
     const taker = stage.nodes[2]!;
@@ -279,7 +279,7 @@ test('S0.18 fault:F28 an UNKNOWN that waits for its program stays the only answe
   }
 });
 
-test('S0.18 fault:F28 an answer that waits for its program is dropped where another node has taken the call', async () => {
+test('S0.18 fault:F28 an answer that waits for the calling program is dropped if another node takes the call', async () => {
   const stage = new Stage(2);
   const [witness, taker] = stage.nodes as [Witness, Witness];
   stage.request('a', taker);
@@ -289,7 +289,7 @@ test('S0.18 fault:F28 an answer that waits for its program is dropped where anot
   taker.calls.answer('reply.a', Buffer.from('RESULT'));
   await stage.clock.advance(1_000);
   assert.equal(taker.calls.heldCount, 1);
-  // As after the taker stood still.
+  // As after a pause of the taker.
   witness.bus.publish('trunkline.public.calls', packFrame({ adopted: ['reply.a'] }));
   await stage.clock.advance(500);
   stage.program.restore();

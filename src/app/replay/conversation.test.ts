@@ -12,7 +12,7 @@ const onServer = { server: 'm', connection: 'c1' };
 const read = (lines: readonly string[], of: string | null = null) =>
   readConversations([HEAD, WHO, ...lines, ''].join('\n'), of);
 
-test('a request that is made again with the answers to what the server asked is one step', () => {
+test('a request that is repeated with the answers to input requests of the server is one step', () => {
   const call = { id: 1, method: 'tools/call', params: { name: 't' } };
   const asked = {
     id: 1,
@@ -51,7 +51,7 @@ test('a recording that lacks the parts of nodes is not replayed as if it were wh
   assert.ok(typeof readConversations(mergedParts([part], []), null) !== 'string');
 });
 
-test('a part of a line at the end is what a killed process leaves; one before it is damage', () => {
+test('a partial last line, which a killed process leaves, is accepted; a partial line before it is an error', () => {
   const good = line('server', 'gateway', { id: 1, method: 'tools/call', params: { name: 't' } }, onServer);
   assert.ok(typeof readConversations(`${HEAD}\n${WHO}\n${good}\n{"seq":2,"wi`, null) !== 'string');
   assert.match(String(readConversations(`${HEAD}\n${WHO}\n{"seq":2,"wi\n${good}\n`, null)), /line 3 .* no JSON/);
@@ -59,7 +59,7 @@ test('a part of a line at the end is what a killed process leaves; one before it
   assert.match(String(readConversations('{"a":1}\n', null)), /no recording/);
 });
 
-test('what is no recording says which line is wrong, and where', () => {
+test('the error of an unusable recording has the reason and, if a line is wrong, its number', () => {
   const call = { id: 1, method: 'tools/call', params: { name: 't' } };
   assert.match(
     String(read(['{"seq":1,"wire":"client","from":"client","message":null}'])),
@@ -74,7 +74,7 @@ test('what is no recording says which line is wrong, and where', () => {
   assert.match(String(readConversations(`${HEAD}\n`.padEnd(50 * 1024 * 1024), null)), /more than 50331648/);
 });
 
-test('the lists of a client of several servers: what is one server’s, and what may be', () => {
+test('the merged lists of a client are reduced to the items of one server; unclear items are ambiguous', () => {
   const onClient = { endpoint: '/mcp', exchange: null };
   const listed = (id: number, method: string, result: object, cursor?: string) => [
     line('client', 'client', { id, method, params: cursor === undefined ? {} : { cursor } }, onClient),
@@ -114,7 +114,7 @@ test('the lists of a client of several servers: what is one server’s, and what
   ]);
 });
 
-test('of several servers one has to be named', () => {
+test('a recording of several servers requires the name of one', () => {
   const call = (server: string) =>
     line('server', 'gateway', { id: 1, method: 'tools/call', params: { name: 't' } }, { server, connection: server });
   assert.match(String(read([call('a'), call('b')])), /several servers.*a, b/);

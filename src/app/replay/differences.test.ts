@@ -29,7 +29,7 @@ test('items with names are compared by name, others by place', () => {
   ]);
 });
 
-test('ignored paths take all that is within them, and no neighbour', () => {
+test('an ignored path covers everything within it, and no neighbour', () => {
   const [before, after] = ['{"a":{"b":1,"bc":1},"l":[{"t":1},{"t":2}]}', '{"a":{"b":2,"bc":2},"l":[{"t":3},{"t":4}]}'];
   assert.deepEqual(
     places(before, after, ['$.a.b', '$.l[*].t']).map(([path]) => path),

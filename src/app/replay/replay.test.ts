@@ -16,7 +16,7 @@ const RECORDED = [
   '',
 ].join('\n');
 
-/** A server, as far as the text of its results goes. */
+/** A server that returns these results. */
 function serving(result: (method: string) => string): { readonly downstream: Downstream } {
   const stdio = ({ input, output }: { readonly input: Readable; readonly output: Writable }) => {
     input.setEncoding('utf8').on('data', (text: string) => {
@@ -33,7 +33,7 @@ function serving(result: (method: string) => string): { readonly downstream: Dow
 const replayed = (result: (method: string) => string) =>
   replay(RECORDED, { server: 'm', of: 'm', ignore: [] }, serving(result), new AbortController().signal);
 
-test('a server whose list does not end, or that answers nested too deeply, makes a difference and no defect', async () => {
+test('endless lists and answers nested too deeply are differences, and the replay does not fail', async () => {
   const endless = await replayed((method) =>
     method === 'tools/list' ? '{"tools":[{"name":"t"}],"nextCursor":"more"}' : '{"content":[]}',
   );

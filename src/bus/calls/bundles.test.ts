@@ -16,7 +16,7 @@ interface Sent {
   readonly entries: string[];
 }
 
-/** What leaves, with the number that a missing subscriber is reported under. */
+/** Passes each message to `send`, with the number under which a missing subscriber is reported. */
 function posting(
   send: (peer: string, message: Buffer, begins: number | null) => void,
   maxPayload = 1_000_000,

@@ -5,7 +5,7 @@ import type { Wire } from '../wire.ts';
 import { CallTransport, type TickInfo } from './call-transport.ts';
 import type { FrameSender } from './frame-sender.ts';
 
-/** `next`: when each look wants the next one, after itself; none: never. */
+/** `next`: how long after itself each look wants the next one; without a value, never. */
 function looking(...next: number[]): {
   clock: FakeClock;
   transport: CallTransport;
@@ -27,7 +27,7 @@ function looking(...next: number[]): {
   return { clock, transport, looks, at: () => looks.map(({ now }) => now) };
 }
 
-test('what falls due first is met to the millisecond, on one timer, which ends when nothing is due', async () => {
+test('the earliest wake time is met to the millisecond, on one timer, which ends when no wake time is left', async () => {
   const { clock, transport, at } = looking(300);
   transport.wakeAt(1_500);
   transport.wakeAt(clock.now() + 60_000);
@@ -48,7 +48,7 @@ test('what falls due first is met to the millisecond, on one timer, which ends w
   assert.deepEqual([at().length, clock.pending, transport.connected], [2, 0, false]);
 });
 
-test('looks are 20 ms apart however much falls due, and channels are ticked once a second', async () => {
+test('looks are 20 ms apart however many wake times fall due, and channels are ticked once a second', async () => {
   const { clock, transport, looks, at } = looking(1, 0, -5, ...new Array(100).fill(20));
   transport.wakeAt(clock.now() + 1);
   transport.wakeAt(clock.now() + 0);
@@ -62,7 +62,7 @@ test('looks are 20 ms apart however much falls due, and channels are ticked once
   assert.equal(transport.nextBeat, 3_000);
 });
 
-test('a timer that is early does not count', async () => {
+test('a timer that fires too early causes no look', async () => {
   const { clock, transport, at } = looking();
   clock.after = (ms, run) => FakeClock.prototype.after.call(clock, ms > 10 ? ms - 8 : ms, run);
   transport.wakeAt(clock.now() + 100);
@@ -72,7 +72,7 @@ test('a timer that is early does not count', async () => {
   assert.deepEqual(at(), [100]);
 });
 
-test('a look that comes much too late says that the process stood still', async () => {
+test('a look that comes much too late reports that the process stalled', async () => {
   const { clock, transport, looks } = looking(100, 100);
   transport.wakeAt(clock.now() + 100);
   clock.skip(500);
@@ -85,7 +85,7 @@ test('a look that comes much too late says that the process stood still', async 
   );
 });
 
-test('what is wanted while a look goes on, or by one that fails, is not forgotten', async () => {
+test('a wake time that is set during a look is kept, and a look that fails does not stop later ones', async () => {
   const clock = new FakeClock(0);
   const at: number[] = [];
   const transport: CallTransport = new CallTransport(

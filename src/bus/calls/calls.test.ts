@@ -68,7 +68,7 @@ function table(): { clock: FakeClock; calls: TestCalls } {
   return { clock, calls };
 }
 
-test('open calls are looked at once a second, whatever else falls due', async () => {
+test('open calls are checked once a second, whatever else falls due', async () => {
   const { clock, calls } = table();
   const open = Array.from({ length: 100 }, (_, at) => calls.begin(at + 1, 60_000));
   for (let at = 0; at < 100; at++) {
@@ -78,7 +78,7 @@ test('open calls are looked at once a second, whatever else falls due', async ()
   for (const { looks } of open) assert.ok(looks >= 4 && looks <= 7, `${looks} looks in 5 s`);
 });
 
-test('a call falls due in its time before, at and after a beat, once, and a call that has ended does not', async () => {
+test('a call falls due once, on time before, at and after a beat, and not after it has ended', async () => {
   const { clock, calls } = table();
   calls.begin(1, 60_000);
   await clock.advance(1_000);

@@ -36,7 +36,7 @@ function end(): End {
   return Object.assign(made, { channel, got, sent });
 }
 
-/** Carries what one end has said to the other, except what gets lost. */
+/** Carries the frames that one end sent to the other, except the lost ones. */
 function carry(from: End, to: End, lost: (at: number) => boolean = () => false): void {
   for (const [at, frame] of from.sent.splice(0).entries()) {
     if (lost(at)) continue;
@@ -91,7 +91,7 @@ test('at most one window is in flight, and a paused peer receives nothing', () =
   assert.equal(b.got.length, 50);
 });
 
-test('a payload above the limit breaks the channel, and takes no memory', () => {
+test('a payload above the limit breaks the channel and is not delivered', () => {
   const [a, b] = pair();
   a.channel.send(PART.result, 0, Buffer.alloc(30_000, 65));
   for (let turn = 0; turn < 50 && b.broken === null; turn++) {

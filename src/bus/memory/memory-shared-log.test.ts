@@ -11,7 +11,7 @@ sharedLogContract({
   },
 });
 
-test('of all names the oldest entries go when there are more than 64 MiB', async () => {
+test('above 64 MiB the log drops the oldest entries of all names', async () => {
   const log = new MemorySharedLog();
   const entry = Buffer.alloc(1_000_000);
   for (let at = 0; at < 70; at++) log.append(`g${at}.a`, entry);
@@ -22,7 +22,7 @@ test('of all names the oldest entries go when there are more than 64 MiB', async
   assert.equal((await log.read('g3.a')).position, 0);
 });
 
-test('names and entries without content count, too', async () => {
+test('the size limit also counts names and entries without content', async () => {
   const log = new MemorySharedLog();
   const name = (at: number): string => `g${at}.${'a'.repeat(1_000)}`;
   for (let at = 0; at < 60_000; at++) log.append(name(at), Buffer.alloc(0));

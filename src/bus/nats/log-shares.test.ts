@@ -5,7 +5,7 @@ import { LogShares, type LogsState } from './log-shares.ts';
 
 const MIB = 1024 * 1024;
 const SHARE = 4 * MIB;
-/** Of an entry. */
+/** The size of an entry. */
 const SIZE = 64 * 1024;
 
 /** A store whose entries have positions in a row. */
@@ -14,7 +14,7 @@ class Bench {
   readonly drops: string[] = [];
   state: LogsState = { incarnation: '1', bytes: 0, position: 0 };
   away = false;
-  /** The group of which nothing can be deleted. */
+  /** The group whose entries cannot be deleted. */
   keeps = '';
   asked = 0;
   readonly shares = new LogShares(
@@ -23,7 +23,7 @@ class Bench {
       maxAgeMs: 300_000,
       state: async () => {
         this.asked++;
-        // All that is written at once is stored when it answers.
+        // Entries that are written in the same turn are stored when the store answers.
         await null;
         if (this.away) throw new Error('the store is away');
         return this.state;
@@ -36,7 +36,7 @@ class Bench {
     this.clock,
   );
 
-  /** Returns how many were taken. */
+  /** Returns the number of accepted entries. */
   write(name: string, count: number): number {
     let taken = 0;
     while (taken < count && this.shares.take(name, SIZE)) taken++;
@@ -54,7 +54,7 @@ class Bench {
   }
 }
 
-test('of a group with more than its share the oldest entries go, of others none', async () => {
+test('a group above its share loses its oldest entries, other groups lose none', async () => {
   const bench = new Bench();
   bench.write('few', 60);
   await bench.pass(100);
@@ -63,10 +63,10 @@ test('of a group with more than its share the oldest entries go, of others none'
   bench.write('few', 3);
   assert.deepEqual(await bench.pass(3_000), []);
   bench.write('many', 1);
-  assert.deepEqual(await bench.pass(3_000), ['many 67'], 'also where little is written');
+  assert.deepEqual(await bench.pass(3_000), ['many 67'], 'also after a small write');
 });
 
-test('a group that is written faster than its oldest entries go is stopped for that time', async () => {
+test('a group that grows faster than its oldest entries are deleted refuses entries until then', async () => {
   const bench = new Bench();
   assert.equal(bench.write('many', 1_000), 129);
   assert.equal(bench.write('few', 1), 1);
@@ -74,7 +74,7 @@ test('a group that is written faster than its oldest entries go is stopped for t
   assert.equal(bench.write('many', 10), 10);
 });
 
-test('while the logs are nearly full those with the most make room, and get it back later', async () => {
+test('while the logs are nearly full the largest group has a smaller share, and its full share later', async () => {
   const bench = new Bench();
   bench.write('few', 10);
   await bench.pass(100);
@@ -87,7 +87,7 @@ test('while the logs are nearly full those with the most make room, and get it b
   assert.deepEqual(await bench.pass(3_000), []);
 });
 
-test('nothing goes by positions of a store that is lost, and what was written while it was away counts', async () => {
+test('positions in a lost store delete nothing, and entries written during an outage count', async () => {
   const bench = new Bench();
   bench.write('many', 60);
   await bench.pass(100);
@@ -102,7 +102,7 @@ test('nothing goes by positions of a store that is lost, and what was written wh
   assert.deepEqual(await bench.pass(3_000), ['many 6']);
 });
 
-test('groups without entries that are still kept cost nothing', async () => {
+test('a group whose entries have all expired causes no requests to the store', async () => {
   const bench = new Bench();
   bench.write('many', 60);
   await bench.pass(303_000);
@@ -114,7 +114,7 @@ test('groups without entries that are still kept cost nothing', async () => {
   bench.shares.close();
 });
 
-test('what could not be deleted is deleted later', async () => {
+test('entries that could not be deleted are deleted later', async () => {
   const bench = new Bench();
   bench.keeps = 'one';
   bench.write('one', 70);

@@ -45,7 +45,7 @@ async function natsBench(server: NatsServer): Promise<BusBench> {
       .map(({ wire }) => wire.connection as NatsConnection),
   ];
   const settle = async (): Promise<void> => {
-    // What was published is at the server, then what the server passed on is here.
+    // The first flush brings published messages to the server, the second one brings relayed messages here.
     for (let round = 0; round < 2; round++)
       await Promise.all(connections().map((connection) => connection.flush().catch(() => {})));
     await new Promise((resolve) => setImmediate(resolve));

@@ -7,7 +7,7 @@ import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-test('a log is read as it was at the beginning, without entries that fall out of it meanwhile', {
+test('a read returns the entries that the log had at its beginning, except those deleted meanwhile', {
   timeout: 60_000,
 }, async () => {
   await using server = await NatsServer.start();
@@ -16,7 +16,7 @@ test('a log is read as it was at the beginning, without entries that fall out of
   const wire = new NatsWire(core, options, systemClock);
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
-  /** What happens once JetStream has said how many entries there are, before it sends the first. */
+  /** Runs after JetStream has sent the number of entries and before it sends the first entry. */
   let meanwhile = async (_reach: JetStreamContext): Promise<void> => {};
   const context = async (): Promise<JetStreamContext> => {
     const real = await state.context();

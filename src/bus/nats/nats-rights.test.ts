@@ -19,7 +19,7 @@ const CLUSTER = 'staging';
 const SOON_MS = 3_000;
 
 interface Part {
-  /** What its comment says that is wrong without it. */
+  /** The comment of the right, which says what fails without it. */
   readonly without: string;
   readonly text: string;
 }
@@ -56,7 +56,7 @@ describe('S0.21 the documented rights of a node at NATS are enough, and each is 
     });
   }
 
-  test('so does a node of a named cluster; one of the cluster without a name can neither read nor write any of it', async () => {
+  test('a node of a named cluster works with its own rights; a node of the unnamed cluster reads no record with them', async () => {
     await empty(nats);
     assert.deepEqual(await failures(nats, 'named', CLUSTER), []);
     const own = await node(nats, 'named', CLUSTER);
@@ -70,7 +70,7 @@ describe('S0.21 the documented rights of a node at NATS are enough, and each is 
   });
 });
 
-/** What goes wrong when a node with these rights does what nodes do, in words. */
+/** Descriptions of the failures when a node with these rights does all that a node does. */
 async function failures(nats: NatsServer, name: string, cluster: string | null): Promise<readonly string[]> {
   const [a, b] = [await node(nats, name, cluster), await node(nats, 'admin', cluster)];
   const wrong: string[] = [];
@@ -91,7 +91,7 @@ async function failures(nats: NatsServer, name: string, cluster: string | null):
       await bucket.create('next', Buffer.from('v'));
       const removed = (await bucket.look('k')) === 'deleted' && (await bucket.purgeTombstones(-3_600_000)) === 1;
       watch.close();
-      // Settings of an earlier version.
+      // A bucket with the settings of an earlier version.
       await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 }).readIncarnation();
       await a.state.bucket(name, { ttlMs: 0 }).readIncarnation();
       return removed;
@@ -156,7 +156,7 @@ async function node(nats: NatsServer, user: string, cluster: string | null) {
   return { wire, state, log, bus, denied, close };
 }
 
-/** Each right that is tried finds no streams. */
+/** Deletes all streams, so that the test of each right starts without any. */
 async function empty(nats: NatsServer): Promise<void> {
   const { state, close } = await node(nats, 'admin', null);
   const { manager } = await state.context();

@@ -55,7 +55,7 @@ function contractOn(name: string, program: string): void {
       }
     });
 
-    test(`fault:F28 [${name}] a reading of the state makes the stream again that was deleted`, {
+    test(`fault:F28 [${name}] after a reading of the state finds the stream deleted, the log creates it again`, {
       timeout: 20_000,
     }, async () => {
       const own = await NatsServer.start({ program });

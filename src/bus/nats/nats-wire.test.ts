@@ -7,7 +7,7 @@ import { systemClock } from '../../model/clock.ts';
 import type { WireChange } from '../wire.ts';
 import { loadNats, type NatsCore, NatsWire } from './nats-wire.ts';
 
-test('a connection that is lost before NATS has the subscriptions counts from the reconnect on, which is reported', {
+test('a connection lost before NATS has the subscriptions counts only after the reconnect, which is reported', {
   timeout: 30_000,
 }, async () => {
   const server = await NatsServer.start({ jetStream: false });
@@ -42,7 +42,7 @@ test('a connection that is lost before NATS has the subscriptions counts from th
   }
 });
 
-test('an exception of a receiver is uncaught in this process, and the receivers get the messages after it', {
+test('an exception of a receiver becomes an uncaught exception, and the receiver gets later messages', {
   timeout: 10_000,
 }, async () => {
   const server = await NatsServer.start({ jetStream: false });

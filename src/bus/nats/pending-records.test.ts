@@ -25,7 +25,7 @@ for (const lost of ['info', 'consume']) {
   });
 }
 
-test('a reading to which no record comes for 5 s, counted from the last that came, is NOT_SENT', async () => {
+test('a reading that gets no record for 5 s after the last one fails with NOT_SENT', async () => {
   const clock = new FakeClock();
   let deliver = (_message: object): void => {};
   let open = 0;

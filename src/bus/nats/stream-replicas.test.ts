@@ -9,7 +9,7 @@ import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
-/** Instead of a minute. */
+/** The longest delay of a timer in these tests, instead of a minute. */
 const SOON_MS = 300;
 const LEASES = 'KV_trunkline_leases';
 
@@ -20,7 +20,7 @@ else console.warn(`SKIPPED: replicas on the current nats-server: ${current.missi
 
 function replicasOn(name: string, program: string): void {
   describe(name, () => {
-    test(`fault:F28 [${name}] data of one server of a NATS cluster gets three replicas once there are three, in the same store`, {
+    test(`fault:F28 [${name}] data of one NATS server gets three replicas once the cluster has three servers, in the same store`, {
       timeout: 120_000,
     }, async (t) => {
       const cluster = await NatsCluster.of(program, 2);
@@ -32,7 +32,7 @@ function replicasOn(name: string, program: string): void {
       const { incarnation } = bucket;
       const { manager } = await state.context();
       const alone = (await manager.streams.info(LEASES)).cluster?.leader;
-      // One is missing: it is said, once, however often it is tried.
+      // A server is missing: the log reports it once, however often the node tries.
       await eventually(async () => assert.equal(few(said).length, 1));
       await new Promise((resolve) => setTimeout(resolve, 4 * SOON_MS));
       assert.equal(few(said).length, 1, said.join(''));
@@ -50,8 +50,8 @@ function replicasOn(name: string, program: string): void {
       await eventually(async () => assert.match(said.join(''), /stream_replicas_raised/));
       // nats-server 2.9 may call replicas current up to 10 s before they store anything.
       await eventually(async () => assert.deepEqual(await cluster.stored(LEASES), [1, 1, 1]));
-      assert.equal((await opened(state)).incarnation, incarnation, 'it was not made anew');
-      // Without the one that had it alone. The client knows of the others.
+      assert.equal((await opened(state)).incarnation, incarnation, 'the store was not created again');
+      // Kills the server that had the only copy. The client knows the other servers.
       await cluster.servers.find((_server, at) => alone === `n${at}`)!.kill();
       const record = await eventually(async () => (await opened(state)).get('lease'));
       assert.equal(record?.revision, revision);

@@ -20,7 +20,7 @@ test('keys follow from the secret and their purpose, and do not reveal it', () =
   assert.equal(new Set(all.map(({ key }) => key.toString('hex'))).size, 4);
   assert.equal(new Set(all.map(({ id }) => id)).size, 4);
   assert.ok(all.every(({ id, key }) => /^[0-9a-f]{8}$/.test(id) && key.length === 32));
-  // Other processes and later versions have to come to the same.
+  // Other processes and later versions must derive the same key.
   assert.equal(signing!.id, KNOWN_ID);
   assert.throws(() => new KeyRing(['x'.repeat(31)]), /32 bytes, this one 31/);
   assert.throws(() => new KeyRing([ONE, 'short']), /32 bytes/);
@@ -77,7 +77,7 @@ test('each number of a sender is accepted once, in any order, and none that is f
   const order = Array.from({ length: 3_000 }, (_, at) => at ^ 5);
   for (const counter of order) assert.ok(seen.take(ANN, counter, 0), `${counter}`);
   for (const counter of order) assert.ok(!seen.take(ANN, counter, 0), `${counter} again`);
-  assert.ok(seen.take(BOB, 1, 0), 'others count for themselves');
+  assert.ok(seen.take(BOB, 1, 0), 'each sender has its own numbers');
   assert.ok(seen.take(ANN, 10_000, 0));
   assert.ok(!seen.take(ANN, 2_999, 0));
   assert.ok(!seen.take(ANN, 10_000 - 4096, 0));

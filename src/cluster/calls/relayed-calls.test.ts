@@ -82,7 +82,7 @@ test('an outcome that was on its way to a node when it died is kept', async () =
   await Promise.all([bus.close(), caller.close()]);
 });
 
-test('what its node was answered is not kept, and a call without a session ends with its node', async () => {
+test('an outcome that its node received is not kept, and a call without a session ends with its node', async () => {
   const { bus, left } = setUp();
   const { served, running, end, over } = passed();
   left.track('memory', served, running);
@@ -106,7 +106,7 @@ test('a call that goes on without its node ends with its session, one whose node
   await bus.close();
 });
 
-test('outcomes of calls that are kept have a limit in all, the oldest are dropped, and one beyond the limit is not kept', async () => {
+test('kept outcomes have a total limit: the oldest are dropped, and an outcome larger than the limit is not kept', async () => {
   const { bus, clock, left } = setUp();
   const timers = clock.pending;
   const large = answer(result('7', JSON.stringify({ text: 'x'.repeat(1_000_000) }), 'stateful'));
@@ -117,8 +117,8 @@ test('outcomes of calls that are kept have a limit in all, the oldest are droppe
     end(large);
     await settled();
   }
-  assert.ok(clock.pending - timers < 35, 'nothing holds those that were dropped');
-  // The client that waits for it gets it.
+  assert.ok(clock.pending - timers < 35, 'the dropped ones have no timers left');
+  // A client that waits for an outcome beyond the limit gets it.
   const { served, running, end, over } = passed('s40');
   left.track('memory', served, running);
   over(true);
@@ -133,7 +133,7 @@ test('outcomes of calls that are kept have a limit in all, the oldest are droppe
   await bus.close();
 });
 
-test('a node that cannot look for a call says nothing of its outcome, and a call that failed is reported as it failed', async () => {
+test('a node that cannot search for a call gives no outcome, and the error of a failed call is its outcome', async () => {
   const { clock, hub, bus, peers, left } = setUp();
   const [full, runs] = [memoryBus(hub, clock), memoryBus(hub, clock)];
   let error = new GatewayError('OVERLOADED', 'too many searches');
@@ -153,7 +153,7 @@ test('a node that cannot look for a call says nothing of its outcome, and a call
   };
   assert.equal(await textOf(full.peer, runs.peer), 'true the server is full');
   assert.match(await textOf(full.peer), /^false .*how the call ended is unknown$/);
-  // The word of a node of an earlier version.
+  // The reply of a node of an earlier version.
   error = new GatewayError('TIMEOUT', 'the server was silent');
   assert.equal(await textOf(full.peer), 'true the server was silent');
   await Promise.all([bus.close(), full.close(), runs.close()]);

@@ -36,7 +36,7 @@ const four = (
 const served = async (node: PlayedNode, session: string): Promise<string> =>
   JSON.parse(wordOf(await callOf(node, 'memory', session))).node;
 
-/** The one node that serves the session, whichever of them its call comes to. */
+/** The one node that serves the calls of the session, whichever node receives them. */
 async function servedBy(nodes: readonly PlayedNode[], session: string): Promise<string> {
   const at = new Set<string>();
   for (const node of nodes) at.add(await served(node, session));
@@ -44,12 +44,12 @@ async function servedBy(nodes: readonly PlayedNode[], session: string): Promise<
   return [...at][0]!;
 }
 
-test('check:C9 a session has the shared process of the node that opened it; without one, nodes choose alike', () =>
+test('check:C9 a session uses the shared process of the node that opened it; without one, all nodes choose the same node', () =>
   four(async (nodes, opened, pass) => {
     const [a, b] = nodes as [PlayedNode, PlayedNode];
     opened.set('s1', a.bus.peer);
     assert.equal(await servedBy(nodes, 's1'), 'a');
-    // The server cannot be started there, and can again.
+    // The server fails there, and later runs again.
     a.local.states.set('memory', { name: 'memory', state: 'failed' } as ServerStatus);
     a.cluster.events.statusChanged('memory', a.local.status('memory')!);
     await pass(1_500);
@@ -72,7 +72,7 @@ test('check:C9 a session has the shared process of the node that opened it; with
     for (const [session, node] of chosen) {
       const now = await servedBy(nodes, session);
       if (node === 'b') assert.notEqual(now, 'b');
-      else assert.equal(now, node, 'only what the draining node had moves');
+      else assert.equal(now, node, 'only sessions of the draining node move');
     }
   }));
 
@@ -133,7 +133,7 @@ test('a session whose node is gone is passed on to the node that all choose for 
   await bench.close();
 });
 
-test('ids are shared out evenly among peers, and only those of a peer that leaves move', () => {
+test('ids are distributed evenly among peers, and only the ids of a peer that leaves move', () => {
   const peers = ['459ef2f2769d6930', '459ef2f2769d6931', '9ae59ee5a584c418', 'c553788bbe2d9bc3'];
   const counts = new Map<string, number>();
   for (let i = 0; i < 4_000; i++) {

@@ -30,7 +30,7 @@ class Store {
   }
 }
 
-test('of two nodes with different secrets that wait to take over an abandoned cluster, one does and the other waits for its lease', async () => {
+test('if two nodes with different secrets wait to take over an abandoned cluster, one takes it over and the other is refused', async () => {
   const store = new Store();
   await store.identity('o').confirm();
   const [a, b] = [store.identity('a'), store.identity('b')];

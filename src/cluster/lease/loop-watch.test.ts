@@ -8,7 +8,7 @@ interface Warning {
   readonly ms: number;
 }
 
-/** The thread with a clock that is played: a tick every so many milliseconds, at which the loop has turned or has not. */
+/** The watcher thread with a fake clock: the test sets the time of each tick, and whether the loop has turned before it. */
 function watcher() {
   const beats = new Int32Array(1);
   const warned: Warning[] = [];
@@ -55,7 +55,7 @@ test('fault:F32 a loop that does not turn while its watcher runs is blocked, rep
   assert.deepEqual(warned, [BLOCKED, BLOCKED]);
 });
 
-test('fault:F31 after a stop of the whole process the watcher reports that, and does not blame the loop because it wakes first', () => {
+test('fault:F31 after a stop of the whole process the watcher reports the stop and no blocked loop, also if it wakes first', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   tick(30_250, false);
@@ -63,7 +63,7 @@ test('fault:F31 after a stop of the whole process the watcher reports that, and 
   assert.deepEqual(warned, [STILL(30_000)]);
 });
 
-test('a loop that stays blocked after such a stop is blamed for the time after it', () => {
+test('a loop that stays blocked after such a stop is reported for the time after the stop', () => {
   const { warned, tick } = watcher();
   tick(250, true);
   tick(30_250, false);

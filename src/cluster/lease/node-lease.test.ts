@@ -57,7 +57,7 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
   }
 });
 
-test('fault:F28 a lease is renewed while many claims are written again, and counts when all are', async () => {
+test('fault:F28 a lease is renewed while many claims are written again, and is held when all are written', async () => {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
   const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
@@ -85,7 +85,7 @@ test('fault:F28 a lease is renewed while many claims are written again, and coun
   await pass(6_000);
   assert.ok((await revision()) >= before + 10);
   assert.deepEqual([lease.held, begun], [false, 1]);
-  // Other nodes have ended it meanwhile: all is written once more.
+  // Other nodes have ended the lease meanwhile: the node writes all claims once more.
   await store.delete('lease.p', await revision());
   await pass(1_000);
   written.resolve();
@@ -98,7 +98,7 @@ test('fault:F28 a lease is renewed while many claims are written again, and coun
   await lease.close();
 });
 
-test('fault:F28 with its first lease a node ends the lease of its process before, which has ended, and no other', async () => {
+test('fault:F28 when a node takes its first lease, it ends the lease of its previous process, and no other', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
   const store = state.bucket('leases', { ttlMs: LEASE_MS });
@@ -115,7 +115,7 @@ test('fault:F28 with its first lease a node ends the lease of its process before
   await lease.close();
 });
 
-test('fault:F31 an answer of the store that wakes a process which stood still does not renew its lease', async () => {
+test('fault:F31 an answer of the store that arrives after a stop of the process does not renew its lease', async () => {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
   const update = store.update.bind(store);
@@ -146,7 +146,7 @@ test('fault:F31 an answer of the store that wakes a process which stood still do
   await lease.close();
 });
 
-test('fault:F28 a node that could not renew its lease for 2 s takes others to be coming back, too, for 2.5 s', async () => {
+test('fault:F28 a node that could not renew its lease for 2 s expects other nodes to return, too, for 2.5 s', async () => {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
   const update = store.update.bind(store);
@@ -179,7 +179,7 @@ test('fault:F28 a node that could not renew its lease for 2 s takes others to be
   await lease.close();
 });
 
-test('fault:F28 in a store that was made anew, with lower revisions, a renewal is one write again', async () => {
+test('fault:F28 in a store that was created again, with lower revisions, a renewal is one write again', async () => {
   const clock = new FakeClock();
   const lossy = new LossyStore(clock);
   const asked: string[] = [];
@@ -204,7 +204,7 @@ test('fault:F28 in a store that was made anew, with lower revisions, a renewal i
   await lease.close();
 });
 
-test('a node that leaves before the store has answered that it wrote the lease anew leaves no lease behind', async () => {
+test('a node that leaves before the store has confirmed a new lease leaves no lease behind', async () => {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
   const create = store.create.bind(store);

@@ -29,13 +29,13 @@ test('fault:F40 a node whose memory is spent leaves its requests to the others, 
     a.memory.level = 'scarce';
     await bench.pass(5_000, () => assert.ok(a.ready, 'it takes small requests'));
     a.memory.level = 'spent';
-    await bench.pass(1_500, () => assert.ok(a.ready, 'the others may become so together with it'));
+    await bench.pass(1_500, () => assert.ok(a.ready, 'the others may become overloaded at the same time'));
     assert.match(a.node.cluster.degraded.join(), OVERLOADED);
     await bench.pass(1_000);
     assert.match(a.node.cluster.notReady ?? '', OVERLOADED);
     assert.equal(a.node.cluster.state, 'ready', 'it has its lease');
     a.memory.level = 'scarce';
-    await bench.pass(10_000, () => assert.ok(!a.ready, 'requests would fill it again'));
+    await bench.pass(10_000, () => assert.ok(!a.ready, 'requests would fill its memory again'));
     for (let times = 0; times < 3; times++) {
       a.memory.level = 'short';
       await bench.pass(4_500, () => assert.ok(!a.ready));
@@ -64,13 +64,13 @@ test('fault:F40 nodes that are overloaded at once stay ready, and so does a node
     b.memory.level = 'ample';
     await bench.pass(10_000, () => assert.ok(b.ready));
     assert.ok(!a.ready);
-    // The load of both is too much for it.
+    // The load of both nodes is too much for b.
     b.memory.level = 'spent';
     await bench.pass(10_000, () => assert.ok(a.ready || b.ready));
     assert.ok(a.ready && b.ready);
   }));
 
-test('fault:F40 an overloaded node leaves its requests only to as many others as are overloaded, and to none that is not ready', () =>
+test('fault:F40 an overloaded node sheds its requests only while at least as many nodes can take requests as cannot', () =>
   onNodes(async (bench) => {
     const [a, b, c] = [await laden(bench, 'a'), await laden(bench, 'b'), await laden(bench, 'c')];
     a.memory.level = b.memory.level = 'spent';
@@ -80,7 +80,7 @@ test('fault:F40 an overloaded node leaves its requests only to as many others as
     assert.ok(!a.ready && b.ready);
     for (const one of [b, c]) one.node.overrun();
     await bench.pass(1_000);
-    assert.ok(a.ready && b.ready && c.ready, 'those two do not keep up with the bus');
+    assert.ok(a.ready && b.ready && c.ready, 'b and c do not keep up with the bus');
     assert.match(b.node.cluster.degraded.join(), /does not keep up/);
     await bench.pass(10_000);
     assert.ok(!a.ready && b.ready && c.ready);

@@ -11,7 +11,7 @@ import { Advertisements } from './advertisements.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 
-/** Many more than a node takes at once. */
+/** Many more requests than a node takes at once. */
 const MANY = 1_000;
 
 /** One node that reads, and another that is asked. */
@@ -43,7 +43,7 @@ class Bench {
   }
 }
 
-test('concurrent readers of a node’s advertisement cause one read, and one more for those that came meanwhile', async () => {
+test('concurrent readers of a node’s advertisement cause one read, and one more for the readers that came meanwhile', async () => {
   const bench = new Bench();
   const asked: BusServing[] = [];
   bench.other.serve('trunkline.offer', (serving) => {
@@ -59,12 +59,12 @@ test('concurrent readers of a node’s advertisement cause one read, and one mor
   asked[0]!.answer(packFrame({ version: 1, servers: [] }));
   await first;
   await settled();
-  assert.deepEqual([asked.length, heard], [2, 1], 'what the others want to know was not asked before they did');
+  assert.deepEqual([asked.length, heard], [2, 1], 'an earlier read does not serve readers that came later');
   asked[1]!.answer(packFrame({ version: 1, servers: [] }));
   await Promise.all(rest);
   await settled();
   assert.deepEqual([asked.length, heard, bench.changed, bench.warned], [2, 1 + MANY, 2, 0]);
-  // Nor does each of them look again.
+  // The other readers cause no further reads.
   await bench.clock.advance(1_000);
   assert.equal(asked.length, 2);
   const later = ask();
@@ -75,7 +75,7 @@ test('concurrent readers of a node’s advertisement cause one read, and one mor
   await bench.dispose();
 });
 
-test('a heartbeat from before what was published causes no read; a later one does, and so does the next after a failure', async () => {
+test('a heartbeat causes a read only if it is newer than the last publication, or if the last read failed', async () => {
   const bench = new Bench();
   const asked: BusServing[] = [];
   bench.other.serve('trunkline.offer', (serving) => {
@@ -98,7 +98,7 @@ test('a heartbeat from before what was published causes no read; a later one doe
   await bench.dispose();
 });
 
-test('what a node reads anew of servers changes these, and no others', async () => {
+test('a read or publication of some servers of a node changes these, and no others', async () => {
   const bench = new Bench();
   const { peer } = bench.other;
   const server = (name: string, more = {}): object => {
@@ -140,7 +140,7 @@ test('what a node reads anew of servers changes these, and no others', async () 
   await bench.dispose();
 });
 
-test('of a node that was lost and is back, what changed meanwhile is read; all of it if it was lost for more than a minute', async () => {
+test('of a node that was lost and is back, the changes are read; everything if it was lost for more than a minute', async () => {
   const bench = new Bench();
   const since: (number | undefined)[] = [];
   bench.other.serve('trunkline.offer', (serving) => {
@@ -167,14 +167,14 @@ test('of a node that was lost and is back, what changed meanwhile is read; all o
   assert.deepEqual(
     [advertisements.of(other.peer), advertisements.complete],
     [null, false],
-    'what it has is not known yet',
+    'its servers are not known yet',
   );
   await settled();
   assert.deepEqual([advertisements.of(other.peer)?.size, advertisements.complete], [0, true]);
   assert.equal(bench.changed, changed + 1);
   await refresh(true);
   await bench.clock.advance(50_000);
-  // It is heard before its first heartbeat.
+  // Its publication arrives before its first heartbeat.
   other.publish(`trunkline.offered.${other.peer}`, packFrame({ version: 3, changed: [], removed: [] }));
   await settled();
   bench.lost = false;
@@ -191,7 +191,7 @@ test('of a node that was lost and is back, what changed meanwhile is read; all o
   await bench.dispose();
 });
 
-test('a node that does not advertise is logged once for all that asked, until it does', async () => {
+test('a node that does not advertise is logged once for all readers', async () => {
   const bench = new Bench();
   await Promise.all(Array.from({ length: MANY }, () => bench.advertisements.readNow([bench.other.peer])));
   await bench.advertisements.readNow([bench.other.peer]);

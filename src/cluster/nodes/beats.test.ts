@@ -9,7 +9,7 @@ interface Heard {
   readonly header: { readonly number?: number; readonly wants?: readonly string[]; readonly load?: number };
 }
 
-test('a node sends its view when it changes and every ten seconds, and beats of a third of the size between', () =>
+test('a node sends its view when it changes and every ten seconds, and small heartbeats in between', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [serverNamed('memory')]), await nodes.join('b', [])];
     await nodes.pass(2_000);
@@ -38,7 +38,7 @@ test('a node sends its view when it changes and every ten seconds, and beats of 
     assert.equal(b.cluster.known.nodes().length, 2, 'beats keep a node in the cluster');
   }));
 
-test('a node that missed a view asks for it, and a node of an earlier version gets views alone', () =>
+test('a node that missed a view asks for it; while a node of an earlier version is there, only views are sent', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
     await nodes.pass(2_000);
@@ -53,7 +53,7 @@ test('a node that missed a view asks for it, and a node of an earlier version ge
     const testimony = { beat: 1_000, lease: 0 };
     b.bus.publish(`trunkline.beat.${b.bus.peer}`, packFrame({ number: 99, testimony, load: 7 }));
     await nodes.pass(1_000);
-    assert.equal(a.cluster.peers.get(b.bus.peer)?.load, 0, 'its next beat says so');
+    assert.equal(a.cluster.peers.get(b.bus.peer)?.load, 0, 'its next beat has the real load');
     assert.deepEqual(wants, [b.bus.peer]);
     assert.ok(heard.includes('trunkline.node'));
     heard.length = 0;

@@ -11,7 +11,7 @@ const KEY = Buffer.alloc(32, 7);
 const plain = serverNamed('memory');
 const stdio = plain.transport as StdioSpec;
 
-/** What makes it another server for other nodes, field by field. */
+/** Changes that make it a different server for other nodes, field by field. */
 const COUNTED: Readonly<Record<string, Partial<Server>>> = {
   name: { name: 'other' },
   command: { transport: { ...stdio, command: 'other' } },
@@ -30,7 +30,7 @@ const COUNTED: Readonly<Record<string, Partial<Server>>> = {
   'longest message': { limits: { ...plain.limits, maxMessageBytes: 1 } },
 };
 
-/** What each node decides for itself, and what only people read. */
+/** Settings that each node decides for itself, and texts that only people read. */
 const NOT_COUNTED: Partial<Server> = {
   description: 'other',
   replicas: 3,
@@ -66,7 +66,7 @@ const ssh = {
   controlMaster: true,
 } as const;
 
-/** Of every form that definitions have, the digest that nodes of version 0.1.0 come to. */
+/** For every form of definitions, the digest that nodes of version 0.1.0 compute. */
 const COME_TO: Readonly<Record<string, readonly [change: Partial<Server>, digest: string]>> = {
   'a process': [{}, '947b514d0860f92bc666f700024dd6c8bf0380af63baa9aebe1ab3e3eb5cd9d5'],
   'a process with all there is to say of it': [
@@ -130,13 +130,13 @@ for (const [what, change] of Object.entries(COUNTED)) {
   });
 }
 
-test('S0.18 settings of one node do not make another server of it', () => {
+test('S0.18 settings that each node decides do not make it a different server', () => {
   assert.equal(definitionDigest({ ...plain, ...NOT_COUNTED }, KEY), definitionDigest(plain, KEY));
 });
 
 test('every field of a server is in the digest, or listed as excluded', () => {
   const said = new Set([...Object.values(COUNTED), NOT_COUNTED].flatMap((change) => Object.keys(change)));
-  // `onlyFor` is never offered to other nodes; of `origin` the folder is counted, by what is relative to it.
+  // `onlyFor` is never offered to other nodes; the folder of `origin` counts through the paths that are relative to it.
   const silent = Object.keys(plain).filter((field) => !said.has(field) && !['onlyFor', 'origin'].includes(field));
   assert.deepEqual(silent, []);
 });

@@ -50,7 +50,7 @@ class Bench {
   }
 }
 
-test('the lists of a node that does not answer are read until it does, or until it is gone', async () => {
+test('a node asks another one for its lists again until the other one answers or is gone', async () => {
   const bench = new Bench();
   const { first, place, instance } = bench;
   bench.lists('one');
@@ -71,7 +71,7 @@ test('the lists of a node that does not answer are read until it does, or until 
   await gone.dispose();
 });
 
-test('lists that change while they are read are read again, and not kept where the node lists the server itself', async () => {
+test('lists that change while they are read are read again, and dropped when this node lists the server itself', async () => {
   const bench = new Bench();
   const { first, place, instance } = bench;
   bench.answer();

@@ -35,7 +35,7 @@ test('a caller without a call yet counts as served like the last known one', asy
   catalogs.learn('web', first, 'shared replica 2', false);
   catalogs.learn('web', second, 'shared', false);
   assert.equal(catalogs.sharedKey('web', other), 'shared');
-  // The same of the first one as before, and yet the last that is known.
+  // The first caller has the same key as before, but this key is now the last known one.
   catalogs.learn('web', first, 'shared replica 2', false);
   assert.equal(catalogs.sharedKey('web', other), 'shared replica 2');
   assert.equal(catalogs.key('web', second), 'shared');

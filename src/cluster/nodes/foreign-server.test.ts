@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { foreignServer, type ServerText, serverText } from './foreign-server.ts';
 
-test('other nodes learn under the member `apart`, which versions before this one read, how a server separates its callers', () => {
+test('a node sends how a server separates its callers as the member `apart`, which earlier versions read', () => {
   const callerSeparation = { credentials: true, headers: { 'x-team': 'X-Tenant' } };
   const json = JSON.stringify(serverText(serverNamed('a', { callerSeparation }), false));
   const text = JSON.parse(json) as ServerText & { readonly callerSeparation?: unknown };

@@ -20,10 +20,10 @@ function reading() {
   return { clock, advertisements, catalogs, updating, first };
 }
 
-test('a node is ready when it has read what the others advertise and list, and its routing table has that', async () => {
+test('a node is ready when its routing table has the advertisements and lists of the other nodes', async () => {
   const { clock, advertisements, catalogs, updating, first } = reading();
   advertisements.complete = true;
-  assert.match(first.notReady!, /reads what the other nodes have/, 'it has not met any');
+  assert.match(first.notReady!, /reads what the other nodes have/, 'the node has met no other node');
   updating.run = () => {};
   updating.pending = true;
   await clock.advance(250);
@@ -37,11 +37,11 @@ test('a node is ready when it has read what the others advertise and list, and i
   assert.equal(first.notReady, null);
   advertisements.complete = false;
   await clock.advance(50);
-  assert.equal(first.notReady, null, 'once is enough');
+  assert.equal(first.notReady, null, 'the node stays ready');
   assert.equal(clock.pending, 0);
 });
 
-test('nodes that are met one after the other are all read before a node is ready', async () => {
+test('a node is ready only after it has read all nodes that it meets one after the other', async () => {
   const { clock, advertisements, first } = reading();
   advertisements.complete = true;
   for (let met = 1; met < 5; met++) {
@@ -54,7 +54,7 @@ test('nodes that are met one after the other are all read before a node is ready
   assert.equal(first.notReady, null);
 });
 
-test('a node waits for what it reads while more of it comes, 5 s for nothing, and 30 s at most', async () => {
+test('a node waits while it reads more, at most 5 s without progress and 30 s in all', async () => {
   const silent = reading();
   await silent.clock.advance(4_900);
   assert.notEqual(silent.first.notReady, null);
@@ -91,12 +91,12 @@ test('the routing table is updated once, without a pause, when all nodes have be
   assert.equal(updating.runs, 1);
   updating.pending = true;
   await clock.advance(400);
-  assert.equal(updating.runs, 1, 'what comes later is paced');
+  assert.equal(updating.runs, 1, 'later updates are paced');
   first.close();
   assert.equal(clock.pending, 0);
 });
 
-test('a node starts its own servers when it has read the others, after 5 s at the latest, and at once where it ends', async () => {
+test('a node starts its own servers when it has read the others, after 5 s at the latest, and at once when closed', async () => {
   const startedAfter = async (prepare: (one: ReturnType<typeof reading>) => void): Promise<number> => {
     const one = reading();
     const begun = one.clock.now();

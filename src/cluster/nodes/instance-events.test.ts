@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
-test('only clients served at the silent node have to set up again what was there', () =>
+test('when a node falls silent, only the watching clients that it served are reported', () =>
   onNodes(async (nodes) => {
     const web = serverNamed('web', { transport: remoteSpec, isolation: 'session' });
     const a = await nodes.join('a', [serverNamed('own', { transport: remoteSpec })]);
@@ -27,7 +27,7 @@ test('only clients served at the silent node have to set up again what was there
     assert.deepEqual(a.events.silenced.sort(), [...at.b!, 'memory s0'].sort());
   }));
 
-test('an instance that is reachable again, or a second one, is reported, also by the node that has one too', () =>
+test('a node reports another instance that is new or reachable again, even if it has one itself', () =>
   onNodes(async (nodes) => {
     const only = serverNamed('only', { singleton: true });
     const a = await nodes.join('a', [only]);

@@ -14,7 +14,7 @@ test('a session that ends is removed at the nodes it used, and instances of othe
   instances.remember('web', 's1', 'b', null);
   instances.remember('files', 's1', 'c', '1.7');
   instances.remember('web', 's2', 'd', null);
-  // A client of no session chose what another one's is called as its handle.
+  // A client without a session chose a handle that contains the session id of another client.
   instances.remember('web', 'agent:eve {} s1', 'e', null);
   assert.deepEqual([...instances.forgetSession('s1')].sort(), ['b', 'c']);
   assert.equal(instances.known(place('web', 'b'), 's1'), null);

@@ -8,7 +8,7 @@ import { KnownServers } from './known-servers.ts';
 import type { LostInstance } from './lost-instances.ts';
 import { located } from './routing-table.ts';
 
-test('a node knows what only others have, and which node has another definition of a name', () =>
+test('a node knows the servers of other nodes, and which nodes have another definition of a name', () =>
   onNodes(async (nodes) => {
     const own = serverNamed('own');
     const files = serverNamed('files', { description: 'of b and c' });
@@ -18,7 +18,7 @@ test('a node knows what only others have, and which node has another definition 
     assert.deepEqual(known.server('files')?.nodes, ['b', 'c']);
     assert.equal(known.server('files')?.server.description, 'of b and c');
     assert.deepEqual([known.server('own'), known.server('nobodys')], [null, null]);
-    assert.deepEqual(known.against(files), [], 'the same definition is another home of it');
+    assert.deepEqual(known.against(files), [], 'the same definition is no conflict');
     assert.deepEqual(known.against(serverNamed('files', { timeoutMs: 1 })), ['b', 'c']);
     assert.deepEqual(known.against(serverNamed('Files', { description: 'of b and c' })), ['b', 'c']);
     assert.deepEqual(known.against(serverNamed('other')), []);
@@ -46,7 +46,7 @@ test('S0.18 the routing table is updated where servers come and go, not where le
     assert.notEqual(a.cluster.known.server('more'), null);
   }));
 
-test('of lost nodes with different definitions of a name, the majority counts; then one that ran it', () => {
+test('if definitions of lost nodes differ, that of the majority counts, from the node that ran it', () => {
   const running = { state: 'running' } as ServerStatus;
   const instance = (
     node: string,
@@ -64,6 +64,6 @@ test('of lost nodes with different definitions of a name, the majority counts; t
     const { place, conflict } = located('memory', 'a', undefined, [], () => order);
     const { node, awaitedSince } = place!.lost!;
     assert.deepEqual([node, place!.server.timeoutMs, conflict], ['c', 1, null]);
-    assert.equal(awaitedSince, 7, 'whichever of those that are believed is back first will do');
+    assert.equal(awaitedSince, 7, 'the latest of the majority');
   }
 });

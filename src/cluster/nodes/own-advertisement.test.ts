@@ -14,14 +14,14 @@ function running(state: ServerStatus['state'], more: Partial<ServerStatus> = {})
   return { name: 'web', state, restarts: 0, lastExit: null, ...more } as ServerStatus;
 }
 
-/** What crosses the bus of the bench under these subjects. */
+/** The messages that cross the bus of the bench under this subject. */
 function overhear(bench: ClusterBench, subject: string): Buffer[] {
   const heard: Buffer[] = [];
   bench.hub.open().subscribe(subject, ({ payload }) => void heard.push(payload));
   return heard;
 }
 
-test('a change of a server’s status is one small message for all nodes, and nothing is read for it', () =>
+test('a change of a server’s status is one small message for all nodes, and causes no calls between them', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web, serverNamed('other')]);
     const [b, c] = [await nodes.join('b', []), await nodes.join('c', [web])];
@@ -32,19 +32,19 @@ test('a change of a server’s status is one small message for all nodes, and no
     says(running('running'));
     await nodes.pass(1_500);
     const [published, calls] = [overhear(nodes, 'trunkline.offered.*'), overhear(nodes, 'trunkline.call.*')];
-    // A restart: over before the message is due.
+    // A restart that ends before the message is due.
     for (const state of ['disconnected', 'starting', 'running'] as const) says(running(state, { restarts: 1 }));
     await nodes.pass(1_500);
     assert.equal(published.length, 1);
     assert.ok(published[0]!.length < 300, `${published[0]!.length} bytes`);
     assert.equal(calls.length, 0);
     assert.equal(b.cluster.upstreams.status('web')?.restarts, 1);
-    // Calls change these.
+    // Calls change these members; such changes are not published.
     const pool = { active: 1, idle: 0, closed: 0 };
     says(running('running', { restarts: 1, pool, replicas: [{ inFlight: 1 }] as never }));
     await nodes.pass(1_500);
     assert.equal(published.length, 1);
-    // What decides where calls go is published at once.
+    // A state that decides where calls go is published at once.
     says(running('failed', { restarts: 1 }));
     await nodes.pass(100);
     assert.equal(published.length, 2);
@@ -79,7 +79,7 @@ test('a node that starts many servers publishes their states once a second, and 
     assert.equal(b.cluster.upstreams.state('web-3'), 'failed');
   }));
 
-test('a node that missed a change reads what changed since its version; one without any, everything', () =>
+test('a node that missed a change reads the changes since its version; a node without a version reads everything', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web, serverNamed('other')]);
     const b = await nodes.join('b', []);
@@ -97,7 +97,7 @@ test('a node that missed a change reads what changed since its version; one with
     assert.deepEqual(servers.map(({ definition }) => definition.name).sort(), ['other', 'web']);
     const unchanged = await ask({ since: version });
     await a.cluster.apply(new Map([['web', serverNamed('web', { timeoutMs: 1 })]]));
-    // A heartbeat names what was published.
+    // With `fresh: false`, changes that are not published yet are left out.
     assert.deepEqual(await ask({ since: version, deflate: true, fresh: false }), { ...unchanged, since: version });
     const since = await ask({ since: version, deflate: true });
     assert.deepEqual(
@@ -107,16 +107,16 @@ test('a node that missed a change reads what changed since its version; one with
     const texts = await ask({ since: version, deflate: true, texts: true });
     assert.deepEqual(texts, { ...since, servers: since.servers.map(advertisedText) });
     assert.deepEqual((await ask({ since: since.version })).servers, []);
-    // Of a version that this node never had.
+    // A request with a version that this node never had gets everything.
     assert.equal((await ask({ since: 99 })).since, undefined);
-    // A node that asks for all of it gets what was not published yet.
+    // A request without a version also gets changes that are not published yet.
     await a.cluster.apply(new Map([['late', serverNamed('late')]]));
     const late = await ask({ deflate: true, fresh: false });
     assert.deepEqual(
       late.servers.map(({ definition }) => definition.name),
       ['late'],
     );
-    // A gap in what is published is noticed.
+    // A node that notices a gap in the published versions asks for the changes.
     const published = Buffer.concat(packFrame({ version: since.version + 7, changed: [], removed: [] }));
     a.bus.publish(`trunkline.offered.${a.bus.peer}`, published);
     const asked = overhear(nodes, `trunkline.call.${a.bus.peer}`);
@@ -124,7 +124,7 @@ test('a node that missed a change reads what changed since its version; one with
     assert.ok(asked.length > 0);
   }));
 
-test('changed members make the earlier record the later one; a lost member or another definition needs the whole', () => {
+test('changed members update the earlier record; a removed member or other definition needs the whole record', () => {
   const before = {
     definition: { name: 'web' },
     digests: ['d'],
@@ -151,7 +151,7 @@ test('changed members make the earlier record the later one; a lost member or an
   }
 });
 
-test('the first list of a node has what only others list, before any client asked', () =>
+test('a node that joins has the lists of servers that only other nodes have, before a client asks', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web]);
     a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('one'), tool('two')] }));
@@ -159,7 +159,7 @@ test('the first list of a node has what only others list, before any client aske
     await nodes.pass(500);
     const joining = nodes.join('b', []);
     const { cluster } = nodes.nodes.at(-1)!;
-    // Only then does it start its own servers.
+    // The node starts its own servers after this.
     const joined = cluster.joined(3_000).then(() => {
       assert.equal(cluster.notReady, null);
       const client = { ...clientOf('s1'), fingerprint: 'never seen' };
@@ -177,7 +177,7 @@ test('a node that cannot give its catalogs at once does not keep another from be
     const known = a.local.knownCatalog.bind(a.local);
     a.local.knownCatalog = (server, client, orOthers) => {
       const catalog = known(server, client, orOthers);
-      // Writing it for another node fails.
+      // The catalog cannot be encoded for another node.
       return catalog === null || orOthers !== true ? catalog : { ...catalog, handshake: null as never };
     };
     a.cluster.events.catalogChanged('web', 'x', ['tools']);
@@ -192,7 +192,7 @@ test('a node that cannot give its catalogs at once does not keep another from be
     );
   }));
 
-test('a node that starts shows what others list until it has listed the server itself, and reads nothing later', () =>
+test('a node that starts shows the lists of others until it has listed the server itself, and reads none later', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web, serverNamed('late')]);
     a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('theirs')] }));

@@ -65,7 +65,7 @@ test('fault:F28 fault:F30 a node that dies with the leader of the store leaves a
     assert.ok(serves(a, 'c'));
   }));
 
-test('fault:F30 the lease of a node that dies when the store has written a renewal, before it has the answer, ends as soon as any', () =>
+test('fault:F30 the lease of a node that dies between the write of a renewal and its answer ends as soon as any other', () =>
   onNodes(async (bench) => {
     const [store, a, b] = await three(bench);
     await bench.until(call(b, 'b'));
@@ -106,7 +106,7 @@ test('fault:F29 a write of a lease that is late changes nothing after a later on
     );
   }));
 
-test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose witnesses have the store', () =>
+test('fault:F28 heartbeats prolong no lease beyond its record, and no lease whose witnesses reach the store', () =>
   onNodes(async (bench) => {
     const [store, a, b, c] = await three(bench);
     for (const node of [a, b, c]) await bench.until(call(node, node.id));
@@ -126,7 +126,7 @@ test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose wit
     );
   }));
 
-test('fault:F30 a node that dies before it has renewed its lease without a witness that has just left is replaced as soon as any', () =>
+test('fault:F30 a node that dies while its lease still names a witness that has left is replaced as soon as any other', () =>
   onNodes(async (bench) => {
     const [store, a, b, c] = await three(bench);
     await bench.until(call(b, 'b'));
@@ -140,7 +140,7 @@ test('fault:F30 a node that dies before it has renewed its lease without a witne
     assert.ok(tookMs >= STOP_MS && tookMs < TAKEOVER_MS + 700, `after ${tookMs} ms`);
   }));
 
-test('fault:F30 where a majority of the witnesses dies at once, the records of the dead expire before others take over', () =>
+test('fault:F30 if a majority of the witnesses dies at once, others take over only after the records of the dead expire', () =>
   onNodes(async (bench) => {
     const [store, a, b, c] = await three(bench);
     for (const node of [a, b, c]) await bench.until(call(node, node.id));

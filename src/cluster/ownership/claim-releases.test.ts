@@ -10,7 +10,7 @@ import { ClaimReleases } from './claim-releases.ts';
 
 const OF_S = { server: 's', key: 'k' };
 
-/** The store of a node that has claimed one thing in it, as the first record there is. */
+/** The store of a node with one claim, which is the first record of the store. */
 async function claimed() {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('claims', { ttlMs: 0 });

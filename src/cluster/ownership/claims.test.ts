@@ -10,22 +10,22 @@ import { leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { Claims } from './claims.ts';
 
-/** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
+/** Nodes on a store that can lose everything. Each node counts its own lease as held, whatever the store contains. */
 class Bench {
   readonly clock = new FakeClock();
   #store: SharedState = new MemorySharedState(this.clock);
-  /** The answers to writes that begin a record wait for these, one after the other. */
+  /** The answers to `create` wait for these, one after the other. */
   readonly held: Promise<void>[] = [];
-  /** What is written is not: `lost`, or heard of: `unheard`. */
+  /** `lost`: writes fail without effect; `unheard`: writes take effect, but their answers are lost. */
   writes: 'well' | 'lost' | 'unheard' = 'well';
-  /** What each node hears of every other one. */
+  /** The state that each node has of every other one. */
   heard: NodeView | null = null;
-  /** Keys that were read, and what the answers wait for. */
+  /** Keys that were read; the answers to reads wait for `answers`. */
   readonly read: string[] = [];
   answers: Promise<void> = Promise.resolve();
 
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
-    // As over a connection: what is opened goes on when the store was made anew, and does not notice.
+    // As over a connection: an open bucket continues without notice after the store was created again.
     const state: SharedState = {
       bucket: (name, options) =>
         openedLate(name, async () => {
@@ -70,7 +70,7 @@ class Bench {
     return { claims, lost };
   }
 
-  /** Its lease is in the store from now on. */
+  /** Writes a lease of the node to the store. */
   async alive(peer: string): Promise<void> {
     await this.#store.bucket('leases', { ttlMs: 0 }).create(leaseKey(peer), Buffer.from('{}'));
   }
@@ -84,13 +84,13 @@ class Bench {
 
   async lose(): Promise<void> {
     const other = new MemorySharedState(this.clock);
-    // Its buckets are later makings.
+    // Its buckets get other incarnations.
     other.bucket('before', { ttlMs: 0 });
     this.#store = other;
   }
 }
 
-test('fault:F28 a store created again by another node is recognised: what was owned is lost, under any revision', async () => {
+test('fault:F28 a store created again by another node is recognised: former claims are lost, even at an equal revision', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await a.claims.regained('anew');
@@ -99,7 +99,7 @@ test('fault:F28 a store created again by another node is recognised: what was ow
   await bench.lose();
   await b.claims.regained('anew');
   const taken = await b.claims.claim('own', 's1');
-  // The same revision in another making of the store.
+  // The same revision in another incarnation of the store.
   assert.deepEqual([taken.kind, taken.kind === 'mine' && taken.claim.revision], ['mine', 1]);
   await a.claims.regained('anew');
   assert.deepEqual(a.lost, ['s1']);
@@ -107,7 +107,7 @@ test('fault:F28 a store created again by another node is recognised: what was ow
   assert.equal((await b.claims.owner('own', 's1'))?.kind, 'mine');
 });
 
-test('fault:F28 a node that knew the store before its loss claims nothing until every lease of that time is over', async () => {
+test('fault:F28 a node that knew the store before its loss claims nothing until every lease of that time has expired', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
@@ -125,7 +125,7 @@ test('fault:F28 a node that knew the store before its loss claims nothing until 
   assert.equal(claimed, true);
 });
 
-test('fault:F28 a node whose lease goes on finds within 5 s that the claims alone were lost, and ends its own', async () => {
+test('fault:F28 a node that keeps its lease notices within 5 s that the claims alone were lost, and ends its own claims', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await a.claims.regained('anew');
@@ -151,12 +151,12 @@ test('fault:F28 a falling revision shows a new store before a check does: the no
   assert.equal(claims.size, 0);
   await bench.clock.advance(1);
   assert.equal((await claiming).kind, 'mine');
-  // No check finds the same loss once more.
+  // No check reports the same loss again.
   await bench.clock.advance(20_000);
   assert.deepEqual([lost.length, claims.size], [3, 1]);
 });
 
-test('fault:F28 a write that the former store answered counts for nothing once the loss of that store is known', async () => {
+test('fault:F28 an answer of the former store to a write is ignored once the loss of that store is known', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
@@ -189,7 +189,7 @@ test('check:H4 concurrent claims are all made, in any order of the store’s ans
 });
 
 for (const forget of [false, true]) {
-  test(`a claim that could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store answers, unless another node has it by then`, async () => {
+  test(`a claim that could not be ${forget ? 'forgotten' : 'released'} becomes free as soon as the store answers, unless a node has claimed it again`, async () => {
     const bench = new Bench();
     const [a, b] = [bench.node('a'), bench.node('b')];
     for (const peer of ['a', 'b']) await bench.alive(peer);
@@ -215,7 +215,7 @@ for (const forget of [false, true]) {
   });
 }
 
-test('fault:F43 the owner is a node that is heard, and is found without its lease, which an election may keep from being read', async () => {
+test('fault:F43 a node whose heartbeats arrive counts as owner without its lease, which an election may make unreadable', async () => {
   const bench = new Bench();
   const [a, b] = [bench.node('a'), bench.node('b')];
   await a.claims.claim('own', 's1');
@@ -227,7 +227,7 @@ test('fault:F43 the owner is a node that is heard, and is found without its leas
   assert.equal(await b.claims.lives('a'), true);
 });
 
-test('all questions about the lease of one peer share a reading, which does not begin before them', async () => {
+test('all requests for the lease of one peer share a read that begins after them', async () => {
   const bench = new Bench();
   const { claims } = bench.node('b');
   const answered = Promise.withResolvers<void>();
@@ -243,7 +243,7 @@ test('all questions about the lease of one peer share a reading, which does not 
   assert.equal(bench.read.length, 2);
 });
 
-test('fault:F28 many claims are written again, 64 at a time; the first failure ends that, and none is lost for it', async () => {
+test('fault:F28 many claims are written again, 64 at a time; the first failure ends this without the loss of a claim', async () => {
   const bench = new Bench();
   const { claims, lost } = bench.node('a');
   await claims.regained('anew');

@@ -20,7 +20,7 @@ async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string):
   return wordOf(await nodes.until(callOf(node, 'memory', session)));
 }
 
-/** From now on it has as many processes as it may have. `said`: it knows before it tries. */
+/** From now on the node is at its process limit. `said`: it knows this before it tries to start one more process. */
 function fills({ local }: PlayedNode, said = true): void {
   if (said) local.crowded.add('memory');
   local.handle = ({ end }) => {
@@ -34,7 +34,7 @@ function hasRoomAgain({ local }: PlayedNode): void {
   local.handle = null;
 }
 
-test('S0.18 check:H4 a new session at a node without room for its process is served by one that has room, and does not try here first', () =>
+test('S0.18 check:H4 a new session at a node without room for its process is served by a node that has room, without a try at the first node', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [
       await nodes.join('a', [MEMORY]),
@@ -50,16 +50,16 @@ test('S0.18 check:H4 a new session at a node without room for its process is ser
       assert.equal(await servedBy(nodes, a, session), '{"node":"c"}');
     }
     assert.deepEqual([a.local.calls.length, b.local.calls.length, c.local.calls.length], [1, 0, 4]);
-    assert.equal(await servedBy(nodes, b, 'old'), '{"node":"a"}', 'what has its process stays');
+    assert.equal(await servedBy(nodes, b, 'old'), '{"node":"a"}', 'a session with a process stays');
     a.local.crowded.clear();
     assert.equal(
       await servedBy(nodes, a, 'five'),
       '{"node":"a"}',
-      'and what is new is served here as soon as it can be',
+      'and a new session is served here as soon as there is room',
     );
   }));
 
-test('the first call without room goes where there is room; none is refused, and no state is reported lost', () =>
+test('the first call at a node without room goes to a node with room; none is refused, and no state is reported lost', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     fills(a, false);
@@ -69,7 +69,7 @@ test('the first call without room goes where there is room; none is refused, and
     for (const { events } of [a, b]) assert.deepEqual(events.heard, []);
   }));
 
-test('where no node has room the caller is refused, and the session is bound to no node', () =>
+test('if no node has room, the call is refused, and the session is bound to no node', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     for (const node of [a, b]) fills(node);
@@ -80,7 +80,7 @@ test('where no node has room the caller is refused, and the session is bound to 
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
   }));
 
-test('concurrent refused calls of a session report no loss; the first node with room gets it', () =>
+test('concurrent refused calls of a session report no loss; the first node with room gets the session', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [
       await nodes.join('a', [MEMORY]),
@@ -113,14 +113,14 @@ test('a session refused at a node that did not announce that it is full is serve
     assert.equal(await servedBy(nodes, b, 'one'), '{"node":"a"}');
   }));
 
-test('check:H4 of the instances that could serve a new session, the one with fewer calls does', () =>
+test('check:H4 a new session is served by the instance that has fewer calls', () =>
   onNodes(async (nodes) => {
     let drawn = 0;
     const random = { ...systemRandom, unit: () => (drawn++ % 2 === 0 ? 0 : 0.9) };
     const [b, c] = [await nodes.join('b', [MEMORY]), await nodes.join('c', [MEMORY])];
     const a = await nodes.join('a', [], { random });
     for (const { local } of [b, c]) local.keeps = true;
-    // One is busy with a client of its own.
+    // One instance is busy with a client of its own node.
     for (const [busy, other] of [
       [b, c],
       [c, b],

@@ -11,7 +11,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { isolation: 'session' });
 const common = serverNamed('common', { isolation: 'principal' });
-/** Of two looks, and a bit. */
+/** A little more than two checks for idle claims. */
 const LONG_MS = 125_000;
 
 async function servedBy(nodes: ClusterBench, at: PlayedNode, server: string, sessionId: string | null) {
@@ -20,7 +20,7 @@ async function servedBy(nodes: ClusterBench, at: PlayedNode, server: string, ses
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
-test('what a caller without a session owns is released after a while without use; a session’s is kept', () =>
+test('an unused claim of a caller without a session is released after a while; the claim of a session is kept', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
     const owned = await a.cluster.ownership.acquire(memory, clientOf(null), 'session');
@@ -56,13 +56,13 @@ test('a warm process that a session adopted counts as that session’s', () =>
     assert.equal(a.cluster.figures.owned, 0);
   }));
 
-test('what a principal owns continues for its other sessions when the first of them ends', () =>
+test('the process of a principal continues for its other sessions when the first session ends', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [common]), await nodes.join('b', [common])];
     const owned = await a.cluster.ownership.acquire(common, clientOf('s1'), 'principal');
     for (const sessionId of ['s1', 's2']) assert.equal(await servedBy(nodes, a, 'common', sessionId), '{"node":"a"}');
     a.cluster.upstreams.releaseSession('s1');
     await nodes.pass(1_000);
-    assert.equal(owned.isHeld, true, 'its process may not be spoken to any more');
+    assert.equal(owned.isHeld, true, 'the claim of its process is still held');
     assert.equal(await servedBy(nodes, b, 'common', 's2'), '{"node":"a"}');
   }));

@@ -6,7 +6,7 @@ function claim(server: string, key: string, since: number): Claim {
   return new Claim({ server, key, fresh: true, forgotten: 0, client: null, since }, '17');
 }
 
-test('a node finds what it owns by server and key, which are two words and not one', () => {
+test('a node finds its claims by server and key as two separate parts', () => {
   const claims = new OwnClaims();
   const one = claim('a b', 'c', 1);
   const other = claim('a', 'b c', 2);

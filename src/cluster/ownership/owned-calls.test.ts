@@ -25,7 +25,7 @@ test('the oldest call of a claim is found after any additions and removals; stre
   for (let call = 1; call <= 40; call++) {
     await clock.advance(100);
     begin(one);
-    // Three at a time, so that the places of those that have ended are used again.
+    // Three calls at a time, so that the slots of ended calls are used again.
     ends.get(start + 100 * (call - 3))?.(failure(new GatewayError('NOT_SENT', 'it was not begun')));
     await settled();
     assert.equal(begunAt(one), start + 100 * Math.max(1, call - 2), `after ${call} calls`);
@@ -35,7 +35,7 @@ test('the oldest call of a claim is found after any additions and removals; stre
   assert.equal(owned.oldest().size, 0);
 });
 
-test('the calls of a lost claim end at once, at any point, their answers do not count, and other calls go on', async () => {
+test('the calls of a lost claim end at once, their later answers are ignored, and other calls go on', async () => {
   const owned = new OwnedCalls({ holds: () => true } as unknown as Claims, new FakeClock());
   const [lost, kept] = ['lost', 'kept'].map(
     (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),

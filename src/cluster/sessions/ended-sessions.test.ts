@@ -20,7 +20,7 @@ async function twoNodes() {
     const found = await Promise.all(['s1', 's2', 's3'].map((id) => bucket.look(id)));
     return found.map((there) => (there === null ? 'nothing' : there === 'deleted' ? 'mark' : 'session'));
   };
-  /** In steps: what waits next is known only when what it waits for has come. */
+  /** Advances in steps of five minutes: a timer may only be set after an earlier one has fired. */
   const minutes = async (count: number) => {
     for (let passed = 0; passed < count; passed += 5) {
       await bench.clock.advance(5 * MINUTE);
@@ -30,7 +30,7 @@ async function twoNodes() {
   return { bench, store, views, a, b, looked, minutes };
 }
 
-test('check:C9 what is kept of an ended session is removed after an hour, whichever node ended it', async () => {
+test('check:C9 the mark of an ended session is removed after an hour, whichever node ended it', async () => {
   const { bench, a, b, looked, minutes } = await twoNodes();
   a.delete('s1');
   b.delete('s2');
@@ -44,7 +44,7 @@ test('check:C9 what is kept of an ended session is removed after an hour, whiche
   await bench.close();
 });
 
-/** For so many minutes a node does not hear of the store. */
+/** `b` has no connection to the store for so many minutes, and `a` ends s1 meanwhile. */
 async function away(after: number) {
   const nodes = await twoNodes();
   const { bench, views, a } = nodes;
@@ -75,7 +75,7 @@ for (const minutes of [5, 50, 80, 300]) {
   });
 }
 
-test('fault:F28 what a store has lost as a whole is written again also after hours', async () => {
+test('fault:F28 the sessions of a store that lost everything are written again, even after hours', async () => {
   const { bench, store, views, b, minutes } = await twoNodes();
   for (const view of [views.a, views.b]) view.away = true;
   await minutes(300);

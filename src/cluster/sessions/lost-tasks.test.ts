@@ -9,7 +9,7 @@ import type { TaskTable } from '../../gateway/tasks/task-table.ts';
 const TASKS = 'trunkline_tasks';
 const MINUTE = 60_000;
 
-/** Two nodes that know the tasks t1 to t3, in a store that loses what it has. */
+/** Two nodes that know the tasks t1 to t3, in a store that can lose them. */
 async function twoNodes(ttlMs = MINUTE) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
@@ -28,7 +28,7 @@ async function twoNodes(ttlMs = MINUTE) {
   return { clock, store, views, a, b, tasks, late, dispose, unseen: bench.unseen };
 }
 
-/** It writes again what the store has lost of the first task, and what it writes comes when `land` lets it. */
+/** Node a writes the first task, which the store lost, again. The write is delayed until the returned function runs. */
 async function writingAgain(nodes: Awaited<ReturnType<typeof twoNodes>>) {
   const { store, views, tasks } = nodes;
   await store.lose(TASKS, tasks[0]!.key);
@@ -57,7 +57,7 @@ test('fault:F28 only the tasks that the store has lost are written again', async
   await dispose();
 });
 
-test('fault:F28 what another node wrote of a lost task is not overwritten with what this node knows', async () => {
+test('fault:F28 a node that writes a lost task again does not overwrite the newer state of another node', async () => {
   const nodes = await twoNodes();
   const { a, b, tasks, late, dispose } = nodes;
   const land = await writingAgain(nodes);
@@ -68,7 +68,7 @@ test('fault:F28 what another node wrote of a lost task is not overwritten with w
   await dispose();
 });
 
-test('fault:F28 a lost task that is dropped elsewhere while it is written again does not return', async () => {
+test('fault:F28 a lost task that another node drops while it is written again does not return', async () => {
   const nodes = await twoNodes();
   const { a, b, tasks, late, dispose } = nodes;
   const land = await writingAgain(nodes);
@@ -79,7 +79,7 @@ test('fault:F28 a lost task that is dropped elsewhere while it is written again 
   await dispose();
 });
 
-test('a task that is dropped elsewhere does not return by a concurrent write', async () => {
+test('a concurrent write does not restore a task that another node drops', async () => {
   const { views, a, b, tasks, late, dispose } = await twoNodes();
   const writing = Promise.withResolvers<void>();
   views.a.writes = writing.promise;
@@ -93,7 +93,7 @@ test('a task that is dropped elsewhere does not return by a concurrent write', a
   await dispose();
 });
 
-test('fault:F28 after a node that knew less wrote a lost task again, a node that knew more adds it, once', async () => {
+test('fault:F28 after a node wrote an old state of a lost task again, a node with a newer state updates it, once', async () => {
   const { clock, store, views, a, b, tasks, late, dispose } = await twoNodes();
   const { key } = tasks[0]!;
   views.b.hears = false;
@@ -123,7 +123,7 @@ test('fault:F28 after a node that knew less wrote a lost task again, a node that
 });
 
 for (const minutes of [5, 50, 80, 300]) {
-  test(`fault:F28 a task that was dropped while a node was away for ${minutes} minutes stays dropped, and its mark goes after an hour`, async () => {
+  test(`fault:F28 a task that was dropped while a node was away for ${minutes} minutes stays dropped, and its tombstone is deleted after an hour`, async () => {
     const { clock, store, unseen, views, a, b, tasks, dispose } = await twoNodes(24 * 60 * MINUTE);
     const { key } = tasks[0]!;
     const bucket = store.present.bucket(TASKS, { ttlMs: 8 * 24 * 60 * MINUTE });

@@ -8,7 +8,7 @@ import { Logger } from '../../telemetry/logger.ts';
 const AT_HAND = 4;
 const MINUTE = 60_000;
 
-/** Two nodes with more sessions than each has at hand of the other. */
+/** Two nodes, the first with more sessions than the other node caches. */
 async function manySessions() {
   const bench = new SessionRecordsBench();
   const store = new LossyStore(bench.clock);
@@ -23,7 +23,7 @@ async function manySessions() {
   return { bench, store, views, node, a, b, gone, ids };
 }
 
-test('check:C9 a node has at hand its own sessions and those that were written last, and reads the others', async () => {
+test('check:C9 a node caches its own sessions and those written last, and reads the others from the store', async () => {
   const { bench, a, b, ids } = await manySessions();
   assert.deepEqual(await ids(b), ['a6', 'a7', 'a8', 'a9', 'b0', 'b1', 'b2']);
   assert.equal((await ids(a)).length, 13);
@@ -35,7 +35,7 @@ test('check:C9 a node has at hand its own sessions and those that were written l
   await bench.close();
 });
 
-test('check:C9 the end of a session that a node does not have at hand is reported there', async () => {
+test('check:C9 a node reports the end of a session that it has not cached', async () => {
   const { bench, a, b, gone } = await manySessions();
   a.delete('a0');
   await settled();
@@ -58,7 +58,7 @@ test('check:C9 nodes that know only a part of the sessions count all of them', a
   await bench.close();
 });
 
-test('check:C9 a session whose node is gone is counted by the node that it goes on at', async () => {
+test('check:C9 a session whose node is gone is counted by the node where it continues', async () => {
   const { bench, a, b, node } = await manySessions();
   const closing = a.close();
   await bench.pass(4_000);
@@ -90,7 +90,7 @@ test('fault:F28 after an outage a node keeps its own sessions, and learns which 
   await bench.close();
 });
 
-test('fault:F28 what a store has lost of many sessions the nodes write again that count them', async () => {
+test('fault:F28 if the store loses many sessions, the nodes that count them write them again', async () => {
   const { bench, store, views, node, gone } = await manySessions();
   await store.loseAll();
   for (const view of [views['b'], views['a']]) await view!.tellAgain();

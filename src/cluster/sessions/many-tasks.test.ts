@@ -14,7 +14,7 @@ const BOB = client('stateful', { principal: agent('bob', 's') }).principal.id;
 const CY = client('stateful', { principal: agent('cy', 's') }).principal.id;
 const ENDED = { status: 'completed', answer: ANSWER } as const;
 
-/** Two nodes, each of which has at most four tasks of the other at hand, where nothing else is said. */
+/** Two nodes, each of which caches at most four tasks of the other, unless a test sets another limit. */
 function twoNodes(maxTasks = MOST) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
@@ -24,7 +24,7 @@ function twoNodes(maxTasks = MOST) {
     bench.node({ state, maxTasks, ...(own && { own }) });
   const ids = (table: TaskTable): string[] => [...table.all()].map(({ taskId }) => taskId);
   const stored = async () => (await store.present.bucket('trunkline_tasks', { ttlMs: 0 }).keys()).length;
-  /** What each node counts is known to the others then. */
+  /** Afterwards the nodes know the counts of each other. */
   const publish = async (): Promise<void> => {
     for (let passed = 0; passed < 31_000; passed += 1_000) {
       await clock.advance(1_000);
@@ -56,7 +56,7 @@ test('check:C9 a node forgets tasks of others, which stay in the store and at th
   assert.equal(b.find('s', 't0', ADA), null);
   await b.read({ server: 's', taskId: 't0' });
   assert.deepEqual(b.find('s', 't0', ADA), records[0]);
-  // What another node has not at hand it changes for all.
+  // A node changes a task that it had forgotten for all nodes.
   await b.read({ server: 's', taskId: 't1' });
   b.update(b.find('s', 't1', ADA)!, { pollIntervalMs: 5 });
   await settled();
@@ -67,7 +67,7 @@ test('check:C9 a node forgets tasks of others, which stay in the store and at th
   await dispose();
 });
 
-test('long answers of other nodes are forgotten too, and none of them ends for that', async () => {
+test('a node forgets long answers of other nodes too, and the store and their node keep them', async () => {
   const { a, b, ids, stored, dispose } = twoNodes(20);
   const body = Buffer.alloc(10_000);
   for (let at = 10; at < 30; at++) a.add(newTask(`t${at}`, { ...ENDED, answer: { ...ANSWER, body } }));
@@ -78,7 +78,7 @@ test('long answers of other nodes are forgotten too, and none of them ends for t
   await dispose();
 });
 
-test('the limit of all tasks grows with the nodes; none may begin when so many in the cluster have not ended', async () => {
+test('the task limit grows with the nodes; no task may begin while the cluster has that many unfinished ones', async () => {
   const { clock, a, b, node, dispose } = twoNodes();
   for (let at = 0; at < 6; at++) a.add(newTask(`a${at}`));
   await settled();
@@ -93,7 +93,7 @@ test('the limit of all tasks grows with the nodes; none may begin when so many i
   await dispose();
 });
 
-test('beyond the limit of all a node makes room for its own, and deletes no more than that', async () => {
+test('beyond the limit of all tasks a node deletes only as many tasks as its own need', async () => {
   const { clock, a, b, stored, dispose } = twoNodes();
   for (let at = 0; at < 8; at++) a.add(newTask(`a${at}`, ENDED));
   await settled();
@@ -107,7 +107,7 @@ test('beyond the limit of all a node makes room for its own, and deletes no more
   await dispose();
 });
 
-test('what another node published deletes neither the task that has just ended, nor a long answer for a short one', async () => {
+test('the counts of another node delete neither a task that has just ended, nor a long answer for a short one', async () => {
   const { a, b, ids, publish, dispose } = twoNodes(600);
   const body = Buffer.alloc(1024 * 1024);
   for (let at = 0; at < 17; at++) a.add(newTask(`a${at}`, { ...ENDED, answer: { ...ANSWER, body } }));
@@ -123,7 +123,7 @@ test('what another node published deletes neither the task that has just ended, 
   await dispose();
 });
 
-test('a node goes on to publish what it counts, so that no number of before is counted for ever', async () => {
+test('a node publishes its counts repeatedly, so that other nodes replace an earlier count', async () => {
   const { a, b, publish, dispose } = twoNodes(600);
   const records = Array.from({ length: 1_000 }, (_, at) => a.add(newTask(`a${at}`, { ttlMs: 3_600_000 })));
   await publish();
@@ -134,7 +134,7 @@ test('a node goes on to publish what it counts, so that no number of before is c
   await dispose();
 });
 
-test('any node deletes a task with a ttl a minute after that is over, also of a node that is gone', async () => {
+test('any node deletes a task a minute after its ttl is over, also a task of a node that is gone', async () => {
   const { clock, a, b, stored, dispose } = twoNodes();
   a.add(newTask('t', { ttlMs: 10_000 }));
   await settled();
@@ -148,7 +148,7 @@ test('any node deletes a task with a ttl a minute after that is over, also of a 
   await dispose();
 });
 
-test('a task without a ttl that is asked after at another node survives a start of the node that began it', async () => {
+test('a task without a ttl that clients poll at another node survives a restart of the node that began it', async () => {
   const { own } = onDisk();
   const { clock, store, b, node, stored, dispose } = twoNodes(20);
   const before = node(store.view(), own);
@@ -165,7 +165,7 @@ test('a task without a ttl that is asked after at another node survives a start 
   await dispose();
 });
 
-test('a task that ends at another node, because it was not asked after there, lives on where it is', async () => {
+test('a node forgets a task that clients poll only at another node, and that node keeps it', async () => {
   const { clock, a, b, dispose } = twoNodes();
   const record = a.add(newTask('t', { ttlMs: null }));
   await settled();
@@ -189,7 +189,7 @@ test('the tasks of other nodes are not on the disk of a node; its own are compar
   before.update(before.get(theirs.key)!, { pollIntervalMs: 7 });
   await settled();
   assert.deepEqual([...disk.values()].map(({ taskId }) => taskId).sort(), ['deleted', 'ended', 'kept', 'lost']);
-  // While it is down.
+  // Changes while the node is down.
   const there = { ...disk.get(kept[2]!.key)! };
   a.delete(kept[1]!);
   a.update(a.get(kept[2]!.key)!, ENDED);
@@ -206,7 +206,7 @@ test('the tasks of other nodes are not on the disk of a node; its own are compar
   await dispose();
 });
 
-test('the limit of a caller counts at all nodes, also of what is not at hand', async () => {
+test('every node counts all tasks of a caller for its limit, also those that the node has not cached', async () => {
   const { a, b, publish, dispose } = twoNodes(600);
   for (let at = 0; at < 1_000; at++) a.add(newTask(`a${at}`));
   await publish();
@@ -216,7 +216,7 @@ test('the limit of a caller counts at all nodes, also of what is not at hand', a
   await dispose();
 });
 
-test('a task that is waited for here stays at hand', async () => {
+test('a task that is watched at a node stays in its cache', async () => {
   const { a, b, ids, dispose } = twoNodes();
   const record = a.add(newTask('waited'));
   await settled();
@@ -235,7 +235,7 @@ test('a task that is waited for here stays at hand', async () => {
   await dispose();
 });
 
-test('while the store is away a task that is not at hand is not called unknown', async () => {
+test('while the store is away, reading a task that is not cached fails with NOT_SENT', async () => {
   const { views, a, b, dispose } = twoNodes();
   for (let at = 0; at < 6; at++) a.add(newTask(`t${at}`));
   await settled();

@@ -23,7 +23,7 @@ test('a session record returns unchanged, whatever a node of a later version add
   assert.deepEqual(recordOf('one', new SessionKinds().factsOf(sooner)), sooner);
 });
 
-test('parts that many sessions share are kept once, and long ones are not kept for others', () => {
+test('equal parts of many sessions are kept once, and long parts are not shared', () => {
   const kinds = new SessionKinds();
   const facts = kinds.factsOf(RECORD);
   assert.equal(kinds.factsOf({ ...RECORD, id: 'two', createdAt: 1, lastSeenAt: 2 }).kind, facts.kind);

@@ -5,7 +5,7 @@ import { Logger } from '../../telemetry/logger.ts';
 
 const AT_HAND = 4;
 
-test('fault:F28 a node that hears no other for a while takes no session from the node that opened it', async () => {
+test('fault:F28 a node that reaches no other for a while does not become the opener of a session', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
@@ -21,11 +21,11 @@ test('fault:F28 a node that hears no other for a while takes no session from the
   bench.leave('a');
   b.put(record('s1'));
   await bench.pass(500);
-  assert.notEqual(b.openerOf('s1'), opener, 'a node that has left keeps none');
+  assert.notEqual(b.openerOf('s1'), opener, 'a node that has left is no longer the opener');
   await bench.close();
 });
 
-test('check:C9 a node remembers who opened a session that it uses, though it has others at hand', async () => {
+test('check:C9 a node remembers the opener of a session that it used, also after its record left memory', async () => {
   const bench = new SessionRecordsBench();
   const node = (name: string) => bench.node(name, bench.state, Logger.silent(), AT_HAND);
   const [a, b] = [await node('a'), await node('b')];
@@ -40,7 +40,7 @@ test('check:C9 a node remembers who opened a session that it uses, though it has
   await bench.close();
 });
 
-test('check:C9 a node that writes a session without knowing who opened it takes it from no node', async () => {
+test('check:C9 a node that writes a session of unknown opener does not become its opener', async () => {
   const bench = new SessionRecordsBench();
   const node = (name: string) => bench.node(name, bench.state, Logger.silent(), AT_HAND);
   const [a, b] = [await node('a'), await node('b')];

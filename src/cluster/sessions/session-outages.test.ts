@@ -8,8 +8,8 @@ import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
 
 /**
- * A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile; `unread`: what it does
- * not find though it has it.
+ * A store whose watches can begin again, as after an outage; `lose`: it loses all records; `unread`: keys that it has but
+ * does not find.
  */
 function outages(bench: SessionRecordsBench) {
   let store: SharedState = bench.state;
@@ -32,7 +32,7 @@ function outages(bench: SessionRecordsBench) {
           keys: async (pattern) => (await at()).keys(pattern),
           watch: async (pattern, watcher) => {
             const begin = async () => {
-              // Of what changes meanwhile nothing is heard.
+              // The watch is closed at once, so it reports no later changes.
               const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
               const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
               (await (await at()).watch(pattern, all)).close();
@@ -50,7 +50,7 @@ function outages(bench: SessionRecordsBench) {
   };
   const lose = (): void => {
     const other = new MemorySharedState(bench.clock);
-    // Its buckets are later makings of their names.
+    // Its buckets have other incarnations.
     store = {
       bucket: (name, options) => {
         other.bucket('before', options);
@@ -80,7 +80,7 @@ test('a session that ended while a node did not listen ends there when it listen
   await bench.close();
 });
 
-test('fault:F28 after an outage others have a moment to write what they know: until then no session counts as missing', async () => {
+test('fault:F28 after an outage other nodes have a moment to write their sessions: until then no session counts as missing', async () => {
   const bench = new SessionRecordsBench();
   const { state, again } = outages(bench);
   const [a, b] = [await bench.node('a', state), await bench.node('b')];
@@ -135,7 +135,7 @@ test('fault:F28 after a loss of many sessions none counts as missing until nodes
   await bench.close();
 });
 
-test('fault:F28 a session that the store does not find, and no node ended, does not end, nor is it overwritten', async () => {
+test('fault:F28 a session that the store does not find and no node ended is neither ended nor overwritten', async () => {
   const bench = new SessionRecordsBench();
   const { state, again, unread } = outages(bench);
   const [a, b] = [await bench.node('a', state), await bench.node('b')];
@@ -159,7 +159,7 @@ test('fault:F28 a session that the store does not find, and no node ended, does 
   await bench.close();
 });
 
-test('check:C9 fault:F28 what waits to be written of a session undoes nothing that its client did meanwhile at another node', async () => {
+test('check:C9 fault:F28 a delayed write of a session does not undo what its client did meanwhile at another node', async () => {
   // The level and the time of the last use that each node writes.
   const cases = [
     { waits: ['warning', 9], there: ['debug', 7], left: 'debug' },

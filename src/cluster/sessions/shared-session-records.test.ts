@@ -6,7 +6,7 @@ import { record, SessionRecordsBench } from '../../../test/support/session-recor
 import type { SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 
-test('check:C9 all nodes have what one node writes of a session, and learn of its end', async () => {
+test('check:C9 all nodes receive the changes that one node makes to a session, and its end', async () => {
   const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
@@ -63,7 +63,7 @@ test('fault:F28 a node that has just started reports no session as missing, beca
   await bench.close();
 });
 
-test('fault:F28 where sessions can be read and not followed, a missing one is reported a moment after the store’s answer', async () => {
+test('fault:F28 where sessions can be read but not followed, a missing one is reported a moment after the store’s answer', async () => {
   const bench = new SessionRecordsBench();
   let away = false;
   const state: SharedState = {
@@ -85,7 +85,7 @@ test('fault:F28 where sessions can be read and not followed, a missing one is re
   };
   await refused();
   await bench.pass(8_000);
-  // What others could not write while it was away they are about to write.
+  // The other nodes are about to write the records that they could not write during the outage.
   away = true;
   await refused();
   away = false;
@@ -141,7 +141,7 @@ test('check:C9 fault:F28 a node that ends while the store returns writes what it
   await bench.close();
 });
 
-test('a node whose store stays away ends all the same', async () => {
+test('a node whose store stays away still ends', async () => {
   const bench = new SessionRecordsBench();
   const a = await bench.node('a', { bucket: (name) => openedLate(name, () => Promise.reject(new Error('away'))) });
   a.put(record('s1'));
@@ -176,7 +176,7 @@ test('writes of one session are in order: a late write does not bring back an en
   await bench.close();
 });
 
-test('while the store is away sessions are known where they are, and then the newest state of each is written', async () => {
+test('while the store is away a node knows its sessions, and then writes the newest state of each', async () => {
   const bench = new SessionRecordsBench();
   let away = true;
   const state: SharedState = {
@@ -200,7 +200,7 @@ test('while the store is away sessions are known where they are, and then the ne
   await bench.close();
 });
 
-test('a store that accepts nothing is not asked for every session all the time', async () => {
+test('a store that accepts nothing gets 64 writes at a time, not one for every session', async () => {
   const bench = new SessionRecordsBench();
   let asked = 0;
   const state: SharedState = {

@@ -11,7 +11,7 @@ import { LEASE_MS, LEASES, leaseKey } from '../nodes/lease-record.ts';
 
 const POST = { sessionId: 's', principal: 'anonymous', endpoint: '/mcp', body: Buffer.from('{}') };
 
-test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
+test('check:C9 the other nodes also release a resource, unless its name is too long for a hint', async () => {
   const bench = new ClusterBench();
   const heard: string[] = [];
   const a = await bench.join('a', []);
@@ -41,7 +41,7 @@ test('the failure of a call that waited at another node is reported as it was, i
   await b.close();
 });
 
-test('a reply that this node cannot read does not prove that the other node has not done what it was asked', async () => {
+test('after a reply that this node cannot read, the outcome at the other node is unknown', async () => {
   const bench = new ClusterBench();
   const [a, b] = [await bench.join('a', []), memoryBus(bench.hub, bench.clock)];
   let reply: Payload = [];
@@ -63,7 +63,7 @@ test('a reply that this node cannot read does not prove that the other node has 
   await b.close();
 });
 
-test('a post to a node that is not heard may reach its stream until the lease of the node is over', async () => {
+test('a post to a node without heartbeats is answered with 503 until the lease of the node is over', async () => {
   const bench = new ClusterBench();
   const a = await bench.join('a', []);
   const silent = 'd'.repeat(16);
@@ -74,7 +74,7 @@ test('a post to a node that is not heard may reach its stream until the lease of
   assert.equal(await statusAt(silent), 503);
   await leases.delete(leaseKey(silent));
   assert.equal(await statusAt(silent), null);
-  // A client can write anything there.
+  // Clients can send any text as peer.
   for (const peer of ['', '>', `${silent}.x`]) assert.equal(await statusAt(peer), null);
   a.cut();
   assert.equal(await statusAt(silent), 503, 'without the bus no lease can be read');

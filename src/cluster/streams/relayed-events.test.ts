@@ -23,7 +23,7 @@ class SilentClients extends RecordedEvents {
   }
 }
 
-test('questions that clients of another node do not answer leave room for those to others', () =>
+test('questions to clients of another node are relayed while earlier ones are unanswered', () =>
   onNodes(async (nodes) => {
     const clients = new SilentClients();
     const a = await nodes.join('a', [], { events: clients });

@@ -90,7 +90,7 @@ test('check:C9 messages within 10 ms are one entry; only its session reads it, a
   }
 });
 
-test('check:C9 unanswered requests are owed, by the latest state', async () => {
+test('check:C9 the copy has the unanswered requests of the latest state', async () => {
   const bench = new Bench();
   const other = { id: '"8"', method: 'prompts/get' };
   bench.owed = [OWED, other];
@@ -101,7 +101,7 @@ test('check:C9 unanswered requests are owed, by the latest state', async () => {
   copy.add(idOf(2), text('answer'), OWED);
   await bench.clock.advance(10);
   assert.deepEqual((await bench.after(1))?.unanswered, [other]);
-  // Cancelled: nothing is said of it.
+  // The request was cancelled: no message is sent for it.
   bench.owed = [];
   copy.end();
   await bench.clock.advance(10);
@@ -127,7 +127,7 @@ test('check:C9 check:H5 entries that were too large, dropped or removed are repo
   bench.log.away = false;
   say(6, text('six'));
   assert.deepEqual(await bench.said(1), ['2 -', '3 three', '? -', '6 six', '? - 7']);
-  // Who had got so far has missed the rest only.
+  // A client that received event 3 has missed only the later events.
   assert.deepEqual(await bench.said(3), ['? -', '6 six', '? - 7']);
   assert.deepEqual(await bench.said(6), []);
   for (let seq = 7; seq < 1_200; seq++) say(seq, text('more'));
@@ -168,7 +168,7 @@ test('check:C9 a stream is taken over once, and late entries of its node do not 
   assert.equal(await takeOverStream(bench.log, again, 'g4~1'), false);
 });
 
-test('what a node sends on a stream that another one may take over is copied at once', async () => {
+test('messages on a stream that another node may take over are copied at once', async () => {
   const bench = new Bench();
   const copy = bench.begin();
   copy.add(idOf(1), text('one'), null);

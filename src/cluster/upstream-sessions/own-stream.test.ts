@@ -14,7 +14,7 @@ test('a node that listens alone continues where the previous one ended, and repo
     stopListening: () => heard,
     replaced: () => {},
   });
-  // It came to nothing before it could listen.
+  // This member leaves before it can listen.
   listenWithoutClaim(stream, member(null))();
   for (const heard of ['e7', null, 'e9']) {
     const leave = listenWithoutClaim(stream, member(heard));

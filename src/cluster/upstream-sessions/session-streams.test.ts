@@ -16,7 +16,7 @@ interface Reported {
   readonly streams: readonly { readonly key: string; readonly after: string | null }[];
 }
 
-/** A node that may listen to whatever it claims, on a bus that refuses long hints as the real one does. */
+/** A node that may listen to every stream that it claims, on a bus that refuses long hints, as the real one does. */
 class Bench {
   readonly claiming = Promise.withResolvers<void>();
   readonly released: string[] = [];
@@ -59,7 +59,7 @@ class Bench {
     );
   }
 
-  /** Another node reports that it listens no more. */
+  /** Another node reports that it has stopped listening. */
   hears(peer: string, streams: Reported['streams']): void {
     this.#hear(Buffer.concat(packFrame({ streams })), peer, 'trunkline.unheard');
   }
@@ -126,7 +126,7 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
   );
 });
 
-test('check:C9 a stream that its listener leaves while another node tries to claim it continues there, from its last event', async () => {
+test('check:C9 a stream that its listener leaves while another node claims it continues at that node, from its last event', async () => {
   const bench = new Bench();
   bench.owners.push({ kind: 'theirs', peer: 'b' } as Owner);
   bench.join('s');
@@ -154,7 +154,7 @@ test('check:C9 fault:F28 a member that leaves while its node has no lease leaves
   );
 });
 
-test('check:C9 a member that leaves while its node claims the stream leaves it to those that find the claim meanwhile, too', async () => {
+test('check:C9 a member that leaves while its node claims the stream leaves it also to nodes that find the claim meanwhile', async () => {
   const bench = new Bench();
   const leave = bench.join('s');
   await settled();
@@ -205,7 +205,7 @@ test('S0.18 the node that opened a session listens to it from the start, and not
   await settled();
   assert.deepEqual([bench.listened, bench.silenced], [[], 0]);
   bench.streams.fenced();
-  assert.equal(bench.silenced, 1, 'without a lease it listens no more');
+  assert.equal(bench.silenced, 1, 'without a lease it stops listening');
 });
 
 test('S0.18 the node that opened a session stops listening where another node has the claim, or it may not listen', async () => {

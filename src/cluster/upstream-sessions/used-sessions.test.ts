@@ -17,7 +17,7 @@ test('a server’s handshake result is kept once for all its sessions', () => {
   const state = { bucket: () => ({ incarnation: 'i' }) };
   const deps = { clock: new FakeClock(), logger: Logger.silent(), state } as unknown as ClusterDeps;
   const sessions = new UsedSessions(deps);
-  /** Each with a string of its own, as it is read from the store. */
+  /** Each record has a string of its own, as if read from the store. */
   const put = (key: string): void => {
     const hello = Buffer.alloc(HELLO_BYTES, 'h').toString('latin1');
     const record = { identity: 'web', mcpSessionId: key, hello, revision: '2025-11-25', fingerprint: '{}' };
@@ -33,7 +33,7 @@ test('a server’s handshake result is kept once for all its sessions', () => {
   assert.equal(sessions.get('s9')!.record.hello.length, HELLO_BYTES);
 });
 
-test('a session that is too large for the store keeps no other from being published', async () => {
+test('a session that is too large for the store does not prevent the publication of others', async () => {
   const clock = new FakeClock();
   const lines: string[] = [];
   const sessions = new UsedSessions({

@@ -80,7 +80,7 @@ const NOT_A_MESSAGE: readonly string[] = [
   '{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}',
 ];
 
-test('jsonrpc: invalid JSON is 400 and -32700, an invalid message 400 and -32600; nothing of it runs', async () => {
+test('jsonrpc: invalid JSON is 400 and -32700, an invalid message 400 and -32600; neither runs', async () => {
   const ran = rig.core.ran.length;
   for (const [bodies, code] of [
     [NOT_JSON, -32700],
@@ -145,7 +145,7 @@ test('mcp: a request that spoofs, injects or exceeds limits is refused or has no
   await alive();
 });
 
-test('check:E3 proto:S1 no credential but the header counts, on no path', async () => {
+test('check:E3 proto:S1 only the authorization header counts as a credential, on every path', async () => {
   const body = call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} });
   const wrong: Record<string, string>[] = [
     {},
@@ -260,7 +260,7 @@ test('fault:F19 legacy: sessions opened and abandoned are refused above the limi
   }
 });
 
-test('check:E3 removed rights end what was opened with them', async () => {
+test('check:E3 removed rights end the sessions and streams that were opened with them', async () => {
   const servers = ['memory', 'files'];
   const other = await DownstreamRig.start({ servers, agents: { ada: null, bob: servers, eve: null } });
   try {

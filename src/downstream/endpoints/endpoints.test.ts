@@ -15,7 +15,7 @@ function state(servers: readonly { name: string; enabled?: boolean; isolationHea
 
 const BOB = { id: 'agent:bob', name: 'bob', servers: new Set(['a']) };
 
-test('enabled servers have endpoints, for callers who may use them, and follow the state', () => {
+test('enabled servers have endpoints, for callers who may use them; the endpoints follow the state', () => {
   let desired = state([{ name: 'a' }, { name: 'off', enabled: false }, { name: 'b' }]);
   const endpoints = new Endpoints(() => desired);
   assert.deepEqual(endpoints.server('a', ANONYMOUS), { kind: 'server', server: 'a', path: '/servers/a/mcp' });
@@ -27,7 +27,7 @@ test('enabled servers have endpoints, for callers who may use them, and follow t
   assert.equal(endpoints.server('a', ANONYMOUS), null);
 });
 
-test('stateless clients are separated by what the operator named for the servers behind the endpoint', () => {
+test('stateless clients are separated by the isolation headers of the servers behind the endpoint', () => {
   const desired = state([
     { name: 'a', isolationHeader: 'X-User' },
     { name: 'b', isolationHeader: 'x-team' },

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { fingerprint } from '../../protocol/canonical.ts';
 import { Fingerprints } from './fingerprints.ts';
 
-test('the result equals the digest itself, in any order and number of texts', () => {
+test('cached fingerprints equal computed ones, in any order and number of texts', () => {
   const fingerprints = new Fingerprints();
   const texts = ['{}', ' { } ', '{"a":1,"b":{}}', '{"b":{},"a":1}', `{"x":"${'x'.repeat(10_000)}"}`];
   for (let i = 0; i < 2_000; i++) texts.push(`{"n":${i}}`);

@@ -10,7 +10,7 @@ function agents(...names: string[]): ReadonlyMap<string, Agent> {
   );
 }
 
-test('without agents every client is the anonymous caller, whatever key it shows', () => {
+test('without agents every client is the anonymous caller, whatever key it sends', () => {
   const auth = new KeyAuthenticator({ agents: new Map(), unknownCallers: 'refuse' });
   assert.equal(auth.authenticate(undefined)?.id, 'anonymous');
   assert.equal(auth.authenticate('Bearer whatever')?.id, 'anonymous');
@@ -22,8 +22,8 @@ test('a known key identifies its agent, with its servers', () => {
   const ada = auth.authenticate('Bearer key-of-ada');
   assert.equal(ada?.id, 'agent:ada');
   assert.deepEqual([...(ada?.servers ?? [])], ['ada-server']);
-  assert.equal(auth.authenticate('bearer key-of-bob')?.id, 'agent:bob', 'the scheme has no case');
-  assert.equal(auth.authenticate('Bearer   key-of-bob ')?.id, 'agent:bob', 'white space around is none of the key');
+  assert.equal(auth.authenticate('bearer key-of-bob')?.id, 'agent:bob', 'the scheme is case-insensitive');
+  assert.equal(auth.authenticate('Bearer   key-of-bob ')?.id, 'agent:bob', 'white space around the key is ignored');
 });
 
 test('an unknown key identifies no caller', () => {
@@ -45,7 +45,7 @@ test('an unknown key identifies no caller', () => {
   for (const header of bad) assert.equal(auth.authenticate(header), null, String(header));
 });
 
-test('with unknownCallers allow, unknown callers may use everything, and known ones what they may', () => {
+test('with unknownCallers allow, unknown callers are anonymous, and known ones keep their identity', () => {
   const auth = new KeyAuthenticator({ agents: agents('ada'), unknownCallers: 'allow' });
   assert.equal(auth.authenticate(undefined)?.id, 'anonymous');
   assert.equal(auth.authenticate('Bearer wrong')?.id, 'anonymous');

@@ -25,7 +25,7 @@ describe('proto:S3 check:B8 check:B13 input requests of a stateful server to a s
     assert.equal(first.headers['content-type'], 'application/json');
     const asked = askedIn(first);
     assert.equal(asked.resultType, 'input_required');
-    assert.ok(first.text.includes(`{"method":"elicitation/create","params":${FORM}}`), 'the question passes as bytes');
+    assert.ok(first.text.includes(`{"method":"elicitation/create","params":${FORM}}`), 'passed byte for byte');
     assert.equal(asking.rig.downstream.waitingForInput, 1);
     assert.deepEqual(asking.cancels, [], 'the end of the answered request is no cancel');
     const second = await asking.post({ id: 'b', params: retry(asked, { unknown: 1 }) });
@@ -164,7 +164,7 @@ describe('proto:S3 check:B8 check:B13 input requests of a stateful server to a s
     assert.equal((await asking.post({ params: retry(asked) })).json.result.resultType, 'complete');
   });
 
-  test('a server that refuses the call until its user opened a page: the client gets the pages, and the retry calls again', async () => {
+  test('when a server refuses a call until its user opened pages, the client gets them, and its retry calls again', async () => {
     const pages = `{"elicitations":[${PAGE}]}`;
     let turn = 0;
     asking.rig.core.on('tools/call', (exchange) =>
@@ -185,14 +185,14 @@ describe('proto:S3 check:B8 check:B13 input requests of a stateful server to a s
     assert.equal(asking.rig.core.ran.length, ran, 'nothing ran');
     const done = await asking.post({ params: retry(asked) });
     assert.deepEqual(done.json.result, { resultType: 'complete', content: [], had: false });
-    assert.equal((await asking.post({ params: retry(asked) })).json.error.code, -32602, 'once');
+    assert.equal((await asking.post({ params: retry(asked) })).json.error.code, -32602, 'a state is valid once');
     const formsOnly = await asking.post({ capabilities: { elicitation: {} } });
     assert.equal(formsOnly.status, 400);
     assert.equal(formsOnly.json.error.code, -32021);
     assert.deepEqual(formsOnly.json.error.data, { requiredCapabilities: { elicitation: { url: {} } } });
   });
 
-  test('check:B10 the same works on pipes; when they end, their waiting calls end', async () => {
+  test('check:B10 input requests work the same on pipes, whose end cancels the waiting calls', async () => {
     asking.serves(() => [form()]);
     const pipes = new LinePipes();
     const attached = asking.rig.downstream.stdio(pipes);

@@ -14,7 +14,7 @@ import { PendingInputRequests } from './pending-input-requests.ts';
 
 const PAGES = `{"elicitations":[${PAGE}]}`;
 
-test('a state from before a restart makes no call, used or not', async () => {
+test('a state from before a restart makes no call, at its first use and at its second', async () => {
   const asking = await AskingRig.start();
   asking.rig.core.on('tools/call', () => answer(errorAnswer('0', -32042, 'needs you', PAGES, 'stateful')));
   const asked = askedIn(await asking.post());
@@ -29,7 +29,7 @@ test('a state from before a restart makes no call, used or not', async () => {
   }
 });
 
-/** A lot, and what clients of it were answered last. */
+/** Pending input requests, and the last answer to their clients. */
 function lotted() {
   const clock = new FakeClock();
   const sealing = new StateSealer({ key: KEY, clock, random: systemRandom });
@@ -78,7 +78,7 @@ test('an input request takes memory only until it is answered, however many the 
   }
 });
 
-test('a client that is asked to open pages takes no place from others, and leaves nothing when it returns', async () => {
+test('states of clients that open pages are limited per principal, and leave no timer after their end', async () => {
   const { clock, pendingInput, exchange, asked } = lotted();
   const before = clock.pending;
   const questions = Buffer.from('{"ask1":{"method":"elicitation/create"}}');
@@ -101,7 +101,7 @@ test('a client that is asked to open pages takes no place from others, and leave
   sent(ADA);
 });
 
-test('a retry that declares less does not get what its client declared before', async () => {
+test('a retry with fewer capabilities gets only the input requests that these allow', async () => {
   const { clock, pendingInput, exchange, asked } = lotted();
   const call = exchange({}, ADA);
   const list = new ExchangeList();
@@ -123,7 +123,7 @@ test('a retry that declares less does not get what its client declared before', 
   await assert.rejects(listed, { code: 'CANCELLED' });
 });
 
-test('one caller’s large input requests leave room for those of others, and all of it at their end', async () => {
+test('large input requests of a caller leave room for those of others, and free their memory at the end', async () => {
   const { pendingInput, exchange } = lotted();
   const params = JSON.stringify({ maxTokens: 1, messages: ['x'.repeat(4 * 1024 * 1024)] });
   const over = answer(errorAnswer('0', -1, 'over', null, 'stateful'));
@@ -134,7 +134,7 @@ test('one caller’s large input requests leave room for those of others, and al
     pendingInput.begin(call, list, MCP, null);
     return call;
   };
-  /** How many of a call's questions are taken. */
+  /** How many of a call's input requests are accepted. */
   const asks = async (call: ClientExchange): Promise<number> => {
     let refused = 0;
     const all = Array.from({ length: 16 }, (_, i) =>

@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => rig.close());
 
-/** A session with a call that waits, and on its stream a question that is only likely the call's. */
+/** A session with a call that waits, and on its stream an input request that only probably belongs to the call. */
 async function asked() {
   const headers = await rig.session({ capabilities: { roots: {} } });
   let finish = (_outcome: Outcome): void => {};
@@ -37,13 +37,13 @@ test('an input request that only probably belongs to the call stays open when th
   const { headers, exchange, answer, stream, question, finish } = await asked();
   finish(ok(exchange, '{}'));
   assert.equal((await stream.message()).id, 1);
-  assert.deepEqual(await stream.rest(), [], 'and is not withdrawn');
+  assert.deepEqual(await stream.rest(), [], 'the input request is not cancelled');
   const body = `{"jsonrpc":"2.0","id":"${question.id}","result":{"roots":[]}}`;
   assert.equal((await rig.post(body, headers)).status, 202);
   assert.equal((await answer).body.toString(), '{"roots":[]}');
 });
 
-test('a cancellation of it after the call reaches the session’s own stream', async () => {
+test('a cancellation of such a request after the call reaches the session’s own stream', async () => {
   const { headers, exchange, answer, stream, question, finish } = await asked();
   finish(ok(exchange, '{}'));
   await stream.rest();

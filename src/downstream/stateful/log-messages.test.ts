@@ -11,7 +11,7 @@ import { SqliteSessionRecords } from '../../store/remembered.ts';
 import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
 
-/** What servers log, and which of it each client hears: what it asked for, and nothing else. */
+/** Each client gets the log messages of servers that it asked for, and no others. */
 
 const LEVEL = 'io.modelcontextprotocol/logLevel';
 
@@ -89,7 +89,7 @@ class SharedRecords extends SqliteSessionRecords {
   }
 }
 
-test('a level is sent to no server if the session ended while other nodes took it', async (t) => {
+test('a level is sent to no server if the session ends before other nodes have taken the level', async (t) => {
   const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
   t.after(() => state.close());
   const records = new SharedRecords(state);

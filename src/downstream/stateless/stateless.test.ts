@@ -111,13 +111,13 @@ test('proto:H1 proto:H2 proto:H8 contradictions between headers and body, and mi
     assert.equal(reply.json.error.code, code, what);
     assert.equal(reply.json.id, 'h', what);
   }
-  assert.equal(rig.core.ran.length, ran, 'nothing of it reached the core');
+  assert.equal(rig.core.ran.length, ran, 'no refused request reached the core');
   const sentinel = { ...good.headers, 'mcp-name': '=?base64?dA==?=' };
   rig.core.on('tools/call', (exchange) => ok(exchange, '{}'));
   assert.equal((await rig.post(good.body, sentinel)).status, 200);
 });
 
-test('proto:H8 GET and DELETE are not of this revision', async () => {
+test('proto:H8 GET and DELETE are refused in this revision', async () => {
   const headers = { 'mcp-protocol-version': '2026-07-28', accept: 'text/event-stream' };
   for (const method of ['GET', 'DELETE']) {
     const reply = await send(rig.url(), method, headers);
@@ -126,7 +126,7 @@ test('proto:H8 GET and DELETE are not of this revision', async () => {
   }
 });
 
-test('clients send no answers in this revision', async () => {
+test('answers of clients, and batches, are refused in this revision', async () => {
   const reply = await rig.post('{"jsonrpc":"2.0","id":1,"result":{}}', { 'mcp-protocol-version': '2026-07-28' });
   assert.equal(reply.status, 400);
   assert.equal(reply.json.error.code, -32600);

@@ -127,7 +127,7 @@ test('check:B10 stateless requests get the headers that their pipe lacks; a canc
   await until(() => running.cancelled !== null);
   pipes.ends.write.end();
   await handler.closed;
-  assert.deepEqual(await pipes.rest(), [], 'no answer for what was cancelled');
+  assert.deepEqual(await pipes.rest(), [], 'a cancelled request gets no answer');
 });
 
 test('a cancelled request of a session gets no answer, whether its stream has begun or not', async () => {
@@ -276,7 +276,7 @@ test('check:B10 the client does not notice that the gateway was replaced and its
     pipes.send(INITIALIZED);
     await until(() => [...first.downstream.sessions.values()].some((session) => session.channel?.open === true));
     await first.close();
-    // The bridge sees its connections end; what it writes before that may have arrived, and is not sent twice.
+    // The bridge sees its connections end; a request written before that may have arrived, and is not sent twice.
     await new Promise((resolve) => setTimeout(resolve, 50));
     core.on('tools/call', (exchange) => ok(exchange, '{"n":1}'));
     pipes.send(call(1, 'tools/call', { name: 't' }));
@@ -321,7 +321,7 @@ test('a stream that breaks continues where it broke', async () => {
   await handler.closed;
 });
 
-/** A connection that takes over a stream and is gone: what the first connection sees is its end. */
+/** A connection that takes over a stream and is gone: the first connection sees only the end of the stream. */
 class DeadSink {
   readonly closed = true;
   onDrain: (() => void) | null = null;
@@ -347,7 +347,7 @@ test('the answer reports a missing gateway', async () => {
   await handler.closed;
 });
 
-test('check:B10 a bridge that drains takes nothing more when the client has read what it was sent', async () => {
+test('check:B10 a bridge that drains takes no further request, even when the client has read the answers', async () => {
   const { pipes, handler } = bridge(rig.listener.port);
   const text = 'x'.repeat(1024 * 1024);
   const running = new Map<string, () => void>();

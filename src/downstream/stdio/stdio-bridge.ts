@@ -1,5 +1,5 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import { type Clock, pause, withTimeout } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -14,6 +14,7 @@ import { listenCompletion } from '../endpoints/handshake-answer.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { AnswerWatch } from './answer-watch.ts';
 import { BridgeHeaders, toolsListOf } from './bridge-headers.ts';
+import { BridgeReplay } from './bridge-replay.ts';
 import { ABORTED, type BridgeRequest, sendBridgeRequest } from './bridge-request.ts';
 import { LineReader } from './line-reader.ts';
 import { DRAIN_TIMEOUT_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
@@ -38,6 +39,8 @@ const RETRY_MS = 1_000;
 const RESUMPTIONS = 5;
 /** Pages of a tool list that are read for the headers of a call. */
 const MAX_PAGES = 1_000;
+/** How long requests wait at most until a new session has the log level and the subscriptions of the lost one. */
+const REPLAY_MS = 5_000;
 const NOTHING = Buffer.alloc(0);
 const TOO_LONG = errorAnswer('', CATALOGUE.PARSE_ERROR.rpc, 'Invalid JSON: the message is too long', null, 'stateful');
 
@@ -51,7 +54,7 @@ interface BridgedSession {
  * answer a line; the session's GET stream stays open. Messages are not changed.
  *
  * The client does not notice a restart of the gateway: unsent requests are sent again, broken streams are resumed, and a
- * lost session is replaced by one that the client's own `initialize` opens.
+ * lost session is replaced by one that the client's own `initialize` opens, with its log level and subscriptions.
  */
 export class StdioBridge {
   readonly closed: Promise<void>;
@@ -59,6 +62,7 @@ export class StdioBridge {
   readonly #deps: StdioBridgeDeps;
   readonly #lines: LineReader;
   readonly #headers = new BridgeHeaders();
+  readonly #replay: BridgeReplay;
   /** Messages in flight. Their promises never reject. */
   readonly #running = new Map<AnswerWatch, Promise<void>>();
   #initialize: Message | null = null;
@@ -73,6 +77,7 @@ export class StdioBridge {
   constructor(streams: Omit<StdioStreams, 'principal'>, deps: StdioBridgeDeps) {
     this.#streams = streams;
     this.#deps = deps;
+    this.#replay = new BridgeReplay(deps.clock, (data) => this.#write(data));
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve;
     });
@@ -185,6 +190,7 @@ export class StdioBridge {
     if (sent.kind === 'request' && sent.method === 'initialize' && this.#session === null) {
       this.#initialize = sent;
     }
+    if (this.#reopening !== null && sent.kind === 'request') await this.#reopening;
     const session = this.#session;
     let outcome = await this.#post(answer);
     if (outcome.status === 404 && session !== null && (await this.#reopen(session))) outcome = await this.#post(answer);
@@ -195,6 +201,7 @@ export class StdioBridge {
     if (answer.awaited && outcome.streamed) outcome = await this.#resumeStream(outcome, answer);
     this.#conclude(answer, outcome);
     if (sent === this.#initialize) this.#opened(outcome, answer.message);
+    if (answer.message?.kind === 'result') this.#replay.record(sent);
   }
 
   /** Sends a message of the client, with the session's headers by default, until it arrives or is called off. */
@@ -276,10 +283,17 @@ export class StdioBridge {
     if (outcome.body.length > 0) answer.take(outcome.body);
     const before = this.#session;
     this.#opened(outcome, answer.message);
-    if (this.#session === before) return false;
+    const session = this.#session;
+    if (session === before) return false;
+    const headers = this.#sessionHeaders();
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    await this.#request('POST', this.#sessionHeaders(), initialized);
+    await this.#request('POST', headers, initialized);
     void this.#listen();
+    const replayed = this.#replay.run(
+      ({ bytes }, onMessage) => this.#request('POST', headers, bytes, onMessage),
+      () => this.#ended || this.#session !== session,
+    );
+    await withTimeout(this.#deps.clock, REPLAY_MS, replayed, () => {});
     return true;
   }
 

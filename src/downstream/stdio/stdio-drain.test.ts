@@ -5,7 +5,7 @@ import { ok } from '../../../test/support/fake-core.ts';
 import { LinePipes } from '../../../test/support/line-pipes.ts';
 import { request } from '../../protocol/compose.ts';
 
-test('during a drain calls in flight on pipes are answered, of both eras, and new ones are refused', async (t) => {
+test('during a drain calls in flight on pipes of both eras are answered, and new ones are refused', async (t) => {
   const rig = await DownstreamRig.start();
   t.after(() => rig.close());
   const pipes = new LinePipes();
@@ -29,7 +29,7 @@ test('during a drain calls in flight on pipes are answered, of both eras, and ne
   while (rig.downstream.inFlight < 2) await new Promise((resolve) => setTimeout(resolve, 5));
   rig.downstream.drain();
   assert.equal((await pipes.send(call('late', 'tools/list')).message()).error.message, 'The gateway is stopping');
-  // What the client was asked, it still answers.
+  // The client can still answer an input request.
   pipes.send(`{"jsonrpc":"2.0","id":"${asked.id}","result":{"roots":[]}}`);
   assert.deepEqual(await pipes.message(), { jsonrpc: '2.0', id: 'old', result: {} });
   assert.equal(rig.downstream.inFlight, 1);

@@ -119,7 +119,7 @@ test('check:B10 stateless requests on the same pipes need no headers, and a noti
   pipes.send(stateless('tools/call', { name: 't' }, { id: 'slow' }).body);
   await running;
   pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
-  assert.deepEqual((await pipes.send(call(8, 'ping')).message()).id, 8, 'no answer for what was cancelled');
+  assert.deepEqual((await pipes.send(call(8, 'ping')).message()).id, 8, 'no answer to the cancelled call');
   pipes.ends.write.end();
   await pipes.handler.closed;
   assert.deepEqual(await pipes.rest(), []);

@@ -21,7 +21,7 @@ test('the least recently used answer goes first, when there are too many or they
   store.put('f', kept(500));
   assert.deepEqual([store.size, store.bytes], [2, 1_000]);
   store.put('e', kept(501));
-  assert.equal(store.get('e'), null, 'too large for one, and the one before is not the answer any more');
+  assert.equal(store.get('e'), null, 'too large for one entry, and the earlier answer is outdated');
   assert.deepEqual([store.size, store.bytes], [1, 500]);
 });
 

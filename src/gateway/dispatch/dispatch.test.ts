@@ -129,7 +129,7 @@ describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way 
   });
 });
 
-describe('S2.28 on every way to a server its access is checked', () => {
+describe('S2.28 dispatch checks the access of a caller to a server', () => {
   const send = async (method: string, principal: Principal) => {
     const { upstreams, dispatch } = bench();
     const message = request(method, '1', '{"uri":"test://a"}', 'stateful');
@@ -141,7 +141,7 @@ describe('S2.28 on every way to a server its access is checked', () => {
     return { outcome, sent: upstreams.calls.length };
   };
 
-  test('a caller without the right reaches it with no method', async () => {
+  test('a caller without the right cannot reach the server with any method', async () => {
     for (const method of ['tools/call', 'resources/read', 'resources/subscribe', 'tasks/get', 'x/unknown']) {
       const { outcome, sent } = await send(method, agent('other', 'b'));
       assert.equal(outcome.kind === 'failure' && outcome.error.code, 'ACCESS_DENIED', method);
@@ -150,7 +150,7 @@ describe('S2.28 on every way to a server its access is checked', () => {
     }
   });
 
-  test('a caller that lost the right can end what it began', async () => {
+  test('a caller that lost the right can still unsubscribe and cancel tasks', async () => {
     for (const method of ['resources/unsubscribe', 'tasks/cancel']) {
       assert.equal((await send(method, agent('other', 'b'))).sent, 1, method);
     }

@@ -4,7 +4,7 @@ import { NO_LOGINS } from '../../../test/support/gateway-bench.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { guardedUpstreams } from './guarded-upstreams.ts';
 
-/** Upstreams that write down what they were called with, and answer null. */
+/** Upstreams that record the arguments of their calls, and answer null. */
 function recording(calls: unknown[][]): Upstreams {
   return new Proxy({} as Upstreams, {
     get:

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { digestOf } from '../../catalog/drift/definition-digest.ts';
 import { OfferedDefinitions } from './offered-definitions.ts';
 
-test('of definitions that a server shows without listing them, at most 4 MiB are kept', () => {
+test('at most 4 MiB of definitions that a server shows but does not list are kept', () => {
   const offered = new OfferedDefinitions();
   const found = (key: string, length: number): void => {
     const bytes = Buffer.from(JSON.stringify({ name: key, description: 'x'.repeat(length) }));

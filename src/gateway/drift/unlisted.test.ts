@@ -79,7 +79,7 @@ test('check:G4 a completion for a withheld template is refused as unknown, on ei
     assert.equal(refusedWith(await completing(`trunkline://s/${uri}`, 'all')), 'RESOURCE_NOT_FOUND');
   }
   assert.equal(reached(), 0);
-  // What is offered, what is no template, and what another server has.
+  // An offered template, a URI that is no template, and a template of another server.
   assert.equal(refusedWith(await completing('db://{x}', 'own')), 'answer');
   assert.equal(refusedWith(await completing('db://{x}', 'all')), 'answer');
   assert.equal(refusedWith(await completing('db://a', 'own')), 'answer');

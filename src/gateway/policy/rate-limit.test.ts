@@ -27,7 +27,7 @@ async function call(bench: GatewayBench, name: string, more: RunOptions = {}): P
   return `${outcome.error.code} ${outcome.error.data.retryAfterMs}`;
 }
 
-test('fault:F23 a burst up to the limit passes, then one call per interval; the refusal has the time to wait', async () => {
+test('fault:F23 a burst up to the limit passes, then one call per interval; the refusal says how long to wait', async () => {
   const bench = limited(3);
   for (let i = 0; i < 3; i++) assert.equal(await call(bench, 's__a'), 'answer');
   assert.equal(await call(bench, 's__a'), 'RATE_LIMITED 20000');
@@ -101,7 +101,7 @@ test('a call that is sent again as a task, and polled, counts once', async () =>
     upstreams.calls.map(({ request }) => request.method),
     ['tools/call', 'tools/call', 'tasks/result'],
   );
-  // It counted for a name that was not known yet.
+  // The first call counted as one of a name that is not listed.
   assert.equal(await call(bench, 'a', OWN), 'answer');
   assert.match(await call(bench, 'a', OWN), /^RATE_LIMITED/);
 });
@@ -131,7 +131,7 @@ test('proto:H6 a call whose headers were compared with a list that was read agai
   assert.equal(again.kind === 'failure' && again.error.code, 'RATE_LIMITED');
 });
 
-test('used calls stay counted when other servers change, and a changed limit begins anew', async () => {
+test('used calls stay counted when other servers change; a changed limit starts a new count', async () => {
   const bench = limited(1);
   const { upstreams } = bench;
   assert.equal(await call(bench, 'a', OWN), 'answer');

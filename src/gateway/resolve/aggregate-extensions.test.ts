@@ -60,7 +60,7 @@ test('an extension’s method goes to the server that declares it, byte for byte
   }
 });
 
-test('a method of no extension that is declared is not found, nor is one of another revision', async () => {
+test('a method is not found if no server declares its extension, or if it is of another revision', async () => {
   const made = new GatewayBench({ s: offering({ [SKILLS]: {} }), v: offering({ 'com.acme/find': {} }) });
   const found = async (method: string, more: RunOptions = {}) => text(await made.run(method, '{}', more)).split(' ')[0];
   assert.equal(await found('server/discover'), 'METHOD_NOT_FOUND');
@@ -68,11 +68,11 @@ test('a method of no extension that is declared is not found, nor is one of anot
   const only = client('stateful', { principal: agent('ann', 's') });
   assert.equal(await found('acme/search', { client: only }), 'METHOD_NOT_FOUND');
   assert.deepEqual(calls(made), []);
-  // Whatever extension it is of, one server only can have it.
+  // Only one server can have this method, whatever its extension is.
   assert.deepEqual(ended(await made.run('odd/method', '{}')), { from: 'v' });
 });
 
-test('where several servers declare it and the request names none, the error names their endpoints', async () => {
+test('if several servers declare an extension and a request names none, the error names their endpoints', async () => {
   const made = new GatewayBench({ a: offering({ 'com.acme/find': {} }), b: offering({ 'com.acme/find': {} }) });
   assert.match(
     text(await made.run('acme/search', '{"uri":"x://1"}')),
@@ -83,7 +83,7 @@ test('where several servers declare it and the request names none, the error nam
   assert.deepEqual(calls(made), ['b acme/search {"uri":"x://1"}']);
 });
 
-test('check:D5 SEP-2640 skills of several servers are one list, whose entries name their server, and are otherwise its bytes', async () => {
+test('check:D5 SEP-2640 skills of several servers are one list; each entry names its server and is otherwise unchanged', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({}), c: offering({ [SKILLS]: {} }) });
   const pages: string[] = [];
   let cursor: string | undefined;
@@ -96,7 +96,7 @@ test('check:D5 SEP-2640 skills of several servers are one list, whose entries na
   assert.deepEqual(calls(made), ['a skills/list ', 'c skills/list {"x":1.5}']);
 });
 
-test('check:D5 SEP-2640 all pages of a server are read, and a server without pages costs the list nothing', async () => {
+test('check:D5 SEP-2640 all pages of a server are read, and servers that fail do not affect the list', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({ [SKILLS]: {} }), c: offering({ [SKILLS]: {} }) });
   made.upstreams.respond = ({ server, request }) => {
     if (server === 'b') return failure(new GatewayError('TIMEOUT', 'late'));
@@ -126,7 +126,7 @@ test('check:D5 SEP-2640 a server that hangs delays a list of several only for a 
   assert.equal(text(await page), `{"skills":[${exposed('b')}],"n":1.0}`);
 });
 
-test('check:D5 SEP-2640 a call that is too late is cancelled, and does not keep a cancellation from the next one', async () => {
+test('check:D5 SEP-2640 a call that is too late is cancelled, and a cancellation then reaches the next call', async () => {
   const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({ [SKILLS]: {} }) });
   const reached: string[] = [];
   made.upstreams.respond = ({ server, exchange }) => {

@@ -59,7 +59,7 @@ test('check:D5 two servers with one app address: each is listed, linked and read
   );
 });
 
-test('check:D5 an app that no list has is read only at the server whose tool names it', async () => {
+test('check:D5 an app that no list has is read only at the server that its address names', async () => {
   const bench = new GatewayBench({ a: { resources: [] }, b: { tools: [tool('t')], capabilities: { resources: {} } } });
   await bench.run('resources/read', '{"uri":"ui://trunkline/b/unlisted?x=1#y"}');
   assert.deepEqual(
@@ -103,7 +103,7 @@ test('check:D4 check:D5 results name apps and other renamed resources like lists
     got.kind === 'answer' && got.message.body.toString(),
     messages('ui://trunkline/p/get-time/mcp-app.html'),
   );
-  // What changes nothing is the very message that came.
+  // A message without a changed name is passed on as the same object.
   const plain = result('9', '{"content":[{"type":"text","text":"ui:"}]}', 'stateful');
   bench.upstreams.respond = () => answer(plain);
   const same = await bench.run('tools/call', '{"name":"vanilla__get-time"}');
@@ -127,7 +127,7 @@ test('check:D5 a subscription to an app reaches its server, and updates have the
   );
 });
 
-test('S2.28 an address names its server: a caller without the right gets nothing of it', async () => {
+test('S2.28 an address names its server: a caller without the right to it gets nothing from it', async () => {
   const bench = new GatewayBench(TWO);
   const restricted = client('stateful', {
     principal: { id: 'agent:ann', name: 'ann', servers: new Set(['react']) },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { client, ended, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { client, ended, endpointOf, GatewayBench, MCP } from '../../../test/support/gateway-bench.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -16,7 +16,7 @@ function error(outcome: Outcome): GatewayError {
   return (outcome as Extract<Outcome, { kind: 'failure' }>).error;
 }
 
-test('check:D11 all requests of the client go to the server unchanged, unknown methods too, but no listen of a session', async () => {
+test('check:D11 all requests go to the server unchanged, unknown methods too, but no subscriptions/listen of a session', async () => {
   const bench = new GatewayBench({ s: { tools: [tool('a')] } });
   const params = '{"name":"not__prefixed","x":1.0}';
   for (const method of ['tools/call', 'prompts/get', 'vendor/method', 'tasks/get', 'logging/setLevel']) {
@@ -137,7 +137,7 @@ test('the handshake result is the server’s own; for an unreachable server the 
   assert.ok(none instanceof GatewayError && none.code === 'INVALID_REQUEST');
 });
 
-test('a defect inside is an outcome, not a rejection', async () => {
+test('an exception inside the gateway is an outcome, not a rejection', async () => {
   const bench = new GatewayBench({ s: PAGED });
   bench.upstreams.servers = () => {
     throw new Error('broken');
@@ -163,7 +163,7 @@ test('a tool that only makes tasks works in both eras where its server was unkno
     const asked: string[] = [];
     bench.upstreams.respond = ({ request: sent }) => {
       asked.push(sent.body.toString());
-      // It is listed meanwhile.
+      // The server is listed meanwhile.
       bench.upstreams.known.set('s', serverCatalog('s', advertisement));
       const plain = asked.length === 1 || !/io.modelcontextprotocol\/tasks|"task":/.test(sent.body.toString());
       return answer(plain ? errorOf('1', Buffer.from(refusal), sent.era) : result('1', '{"content":[]}', sent.era));
@@ -185,7 +185,7 @@ test('a node that did not know a server of 2026-07-28 does not send it a log lev
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
-test('goal:G4 a call refused before its server was known is repeated for a tool that only makes tasks, and for no other', async () => {
+test('goal:G4 a call refused before its server was known is repeated only for a tool that makes only tasks', async () => {
   const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
   const young = {
     era: 'stateless',
@@ -213,5 +213,50 @@ test('goal:G4 a call refused before its server was known is repeated for a tool 
     const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint, era });
     assert.deepEqual(ended(outcome), JSON.parse(refusal));
     assert.equal(bench.upstreams.calls.length, 1, `${JSON.stringify(advertisement)} ${refusal} ${era}`);
+  }
+});
+
+test('a structured result has the form of the schema that other nodes list, where its server was unknown before the call', async () => {
+  const object = ',"structuredContent":{"a":1}';
+  const unlisted = (structured: string): GatewayBench => {
+    const bench = new GatewayBench({ s: null });
+    const text = `{"resultType":"complete","content":[{"type":"text","text":"t"}]${structured}}`;
+    bench.upstreams.respond = () => answer(result('1', text, 'stateless'));
+    return bench;
+  };
+  const structuredOf = (outcome: Outcome): unknown =>
+    (ended(outcome) as { structuredContent?: unknown }).structuredContent;
+  for (const [schema, expected] of [
+    ['{"anyOf":[{"type":"object"}]}', { result: { a: 1 } }],
+    ['{"type":"object"}', { a: 1 }],
+    [null, { a: 1 }],
+  ] as const) {
+    for (const [name, at] of [
+      ['t', endpoint],
+      ['s__t', MCP],
+    ] as const) {
+      const bench = unlisted(object);
+      const call = bench.run('tools/call', JSON.stringify({ name }), { endpoint: at });
+      await settled();
+      // The aggregate has waited in vain for a list before the call.
+      if (at === MCP) await bench.clock.advance(2_000);
+      await settled();
+      const sent = bench.upstreams.calls.length;
+      // Without a list the answer of a call that has run is returned as it is, after a short wait.
+      if (schema === null) await bench.clock.advance(2_000);
+      else bench.upstreams.listed('s', { era: 'stateless', tools: [tool('t', `,"outputSchema":${schema}`)] });
+      assert.deepEqual(structuredOf(await call), expected, `${name} ${schema}`);
+      assert.deepEqual([sent, bench.upstreams.calls.length], [1, 1], 'the call is sent once');
+    }
+  }
+  // Other answers do not depend on the list.
+  for (const [structured, era] of [
+    ['', 'stateful'],
+    [',"structuredContent":[1]', 'stateful'],
+    [object, 'stateless'],
+  ] as const) {
+    const bench = unlisted(structured);
+    await bench.run('tools/call', '{"name":"t"}', { endpoint, era });
+    assert.deepEqual(bench.upstreams.waits, []);
   }
 });

@@ -15,7 +15,7 @@ const OFFERS = {
   young: { era: 'stateless', tools: [tool('ask')], capabilities: { tools: {} } } as const,
 };
 
-/** Nodes in the middle of a round: one seals with the old key, one with the new one, and both believe both. */
+/** Nodes during a change of keys: one seals with the old key, one with the new one, and both accept both. */
 const bothWays = [
   [
     [OLD, NEW],

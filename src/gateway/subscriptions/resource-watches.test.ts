@@ -268,3 +268,27 @@ test('check:A13 a client served by another replica since its own ended watches t
   bench.gateway.notification('old', null, message, 'replica 3');
   assert.equal(updated().at(-1)?.sessionId, 's');
 });
+
+test('an update of a part of a resource has the form of the URI that the client is subscribed to', async () => {
+  const { bench, listen, subscribe, update } = shared();
+  const watched = ['skill://trunkline/old/pdf', 'trunkline://old/o://1', 'skill://pdf', 'o://1'];
+  const listeners = watched.map((uri) => listen(uri));
+  for (const uri of watched) await subscribe(`of ${uri}`, uri);
+  await settled();
+  const updates = ['skill://pdf', 'skill://pdf/SKILL.md', 'skill://pdfs', 'o://1', 'o://1/part', 'o://1#2'];
+  for (const uri of updates) update(uri);
+  const expected = [
+    ['skill://trunkline/old/pdf', 'skill://trunkline/old/pdf/SKILL.md'],
+    ['trunkline://old/o://1', 'trunkline://old/o://1/part', 'trunkline://old/o://1#2'],
+    ['skill://pdf', 'skill://pdf/SKILL.md'],
+    ['o://1', 'o://1/part', 'o://1#2'],
+  ];
+  for (const [i, uri] of watched.entries()) {
+    assert.deepEqual(reported(listeners[i]!), expected[i]);
+    const delivered = bench.streams.delivered.filter(({ sessionId }) => sessionId === `of ${uri}`);
+    assert.deepEqual(
+      delivered.map(({ message }) => JSON.parse(message.body.toString()).uri),
+      expected[i],
+    );
+  }
+});

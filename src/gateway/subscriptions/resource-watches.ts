@@ -6,7 +6,7 @@ import { request } from '../../protocol/compose.ts';
 import type { CommonParts } from '../common-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
-import { exposedUpdate, isWithin, updateOf } from '../resource-updates.ts';
+import { exposedPart, exposedUpdate, isWithin, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
 
 /** The delay before subscriptions of an ended connection are renewed, if it does not come back by itself. */
@@ -105,7 +105,7 @@ export class ResourceWatches {
       for (const [watcher, exposed] of watchers) {
         watcher.updated(
           server,
-          exposedUpdate(message, (own) => (own === subscribed ? exposed : own)),
+          exposedUpdate(message, (own) => exposedPart(own, { server, uri: subscribed, exposed })),
         );
       }
     }

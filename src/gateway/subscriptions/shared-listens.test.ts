@@ -296,3 +296,20 @@ test('a listen has what the server honours, and after 2 s without an acknowledge
   await server.bench.clock.advance(2_000);
   assert.deepEqual(reported(silent), ['ack y://3']);
 });
+
+test('an update of a part of a resource has the form of the URI that the client is subscribed to', async () => {
+  for (const [subscribed, own] of [
+    ['skill://trunkline/young/pdf', 'skill://pdf'],
+    ['trunkline://young/y://1', 'y://1'],
+    ['skill://pdf', 'skill://pdf'],
+  ] as const) {
+    const server = new Server();
+    const listener = server.listen([subscribed, 'y://2']);
+    await settled();
+    await server.subscribe('s', subscribed);
+    for (const part of ['', '/SKILL.md', 's']) server.update(server.listens[0]!, `${own}${part}`);
+    const updates = [subscribed, `${subscribed}/SKILL.md`];
+    assert.deepEqual(reported(listener), [`ack ${subscribed} y://2`, ...updates]);
+    assert.deepEqual(server.delivered('s'), updates);
+  }
+});

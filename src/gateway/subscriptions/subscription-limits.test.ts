@@ -9,7 +9,7 @@ const OFFERS = { a: { resources: [], capabilities: { resources: { subscribe: tru
 const anna: Principal = { ...ANONYMOUS, id: 'agent:anna', name: 'anna' };
 const bert: Principal = { ...ANONYMOUS, id: 'agent:bert', name: 'bert' };
 
-/** A gateway, one of several nodes, with so many subscriptions of each principal at the others. */
+/** A gateway in a cluster. `elsewhere`: number of subscriptions of each principal at the other nodes. */
 class Bench {
   readonly elsewhere = new Map<string, number>();
   readonly reported: string[] = [];
@@ -24,7 +24,7 @@ class Bench {
     sessionEnded() {},
   });
 
-  /** `agreed`, or why not. */
+  /** `agreed`, or the error. */
   async ask(
     method: 'subscribe' | 'unsubscribe',
     principal: Principal,
@@ -50,10 +50,10 @@ test('the sessions of one principal have a limited number of subscriptions at al
     refused,
     /^OVERLOADED No more than 32768 resources .* in all sessions of one caller: give up others first/,
   );
-  // What is subscribed to already may be again, and others have their own.
+  // A repeated subscription is allowed, and other principals have limits of their own.
   assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
   assert.equal(await bench.ask('subscribe', bert, 'three', 'x://3'), 'agreed');
-  // Each way of having fewer.
+  // Each way to have fewer subscriptions.
   await bench.ask('unsubscribe', anna, 'one', 'x://1');
   assert.equal(await bench.ask('subscribe', anna, 'two', 'x://3'), 'agreed');
   assert.match(await bench.ask('subscribe', anna, 'two', 'x://4'), /^OVERLOADED/);

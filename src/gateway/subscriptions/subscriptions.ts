@@ -12,7 +12,7 @@ import type { ListParts } from '../list-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
-import { exposedUpdate, updateOf } from '../resource-updates.ts';
+import { exposedPart, exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
 import { resourceOf } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
@@ -24,22 +24,25 @@ const MAX_OF_PRINCIPAL = 32_768;
 /** A subscription keeps its URI. */
 const MAX_URI = 8 * 1024;
 
-/** The other nodes, which know each other's subscriptions, so that another node can take over those of a lost node. */
+/**
+ * Where the subscriptions of sessions outlive this process: at the other nodes, which take over those of a lost node; without a
+ * cluster in the data folder, for the next process.
+ */
 export interface SubscriptionsElsewhere {
-  /** A session unsubscribes from a resource to which another node may have subscribed. */
+  /** A session unsubscribes from a resource to which another node or process may have subscribed. */
   givenUp(sessionId: string, server: string, uri: string): void;
-  /** null if the session may subscribe to it: the nodes share a limit for all sessions, and one for each session. */
+  /** null if the session may subscribe to it; the nodes also share a limit for all sessions. */
   refusal(sessionId: string, resource: SubscribedResource): GatewayError | null;
   /** A session has subscribed to a resource here. */
   subscribed(client: ClientProfile, resource: SubscribedResource): void;
-  /** The number of subscriptions of a principal's sessions through other nodes, as far as this node knows. */
+  /** The number of subscriptions of a principal's sessions that this process has not made, as far as it knows. */
   subscribedElsewhere(principal: string): number;
   /** The session has ended, here or at another node. */
   sessionEnded(sessionId: string): void;
 }
 
 interface SubscriptionsDeps extends ListParts {
-  /** null without a cluster. */
+  /** null if they end with this process. */
   readonly elsewhere: SubscriptionsElsewhere | null;
 }
 
@@ -84,7 +87,7 @@ export class Subscriptions {
       const leave = this.#take(session, name);
       if (this.#deps.elsewhere !== null) {
         this.#deps.elsewhere.givenUp(client.sessionId, server, uri);
-        // Another node has subscribed to it; other sessions here keep their subscription.
+        // Another node or process has subscribed to it; other sessions here keep their subscription.
         if (leave === null && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
       }
       if (!stateless) return session === undefined ? pass() : watches.unwatch(session, resource, pass);
@@ -92,15 +95,15 @@ export class Subscriptions {
       return ownAnswer('stateful', '');
     }
     const outcome = await this.#subscribe(exchange, client.sessionId, resource, stateless, pass);
-    // A session of a single connection ends with its node; one that has ended meanwhile has no subscriptions.
+    // A session of a single connection ends with its process; one that has ended meanwhile has no subscriptions.
     const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
     if (kept && isResult(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
     return outcome;
   }
 
   /**
-   * Takes over a subscription of another node. Resolves with whether the server accepted; if so, the session has got an update,
-   * because it may have missed some.
+   * Takes over a subscription of another node or process. Resolves with whether the server accepted; if so, the session has got
+   * an update, because it may have missed some.
    */
   async resubscribe(client: ClientProfile, resource: SubscribedResource): Promise<SubscribedAgain> {
     const { upstreams, dispatch, streams } = this.#deps;
@@ -214,7 +217,7 @@ export class Subscriptions {
           if (stateful === null) return;
           session.updated(
             server,
-            exposedUpdate(stateful, (own) => (own === uri ? exposed : own)),
+            exposedUpdate(stateful, (own) => exposedPart(own, resource)),
           );
         },
       };

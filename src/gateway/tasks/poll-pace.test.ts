@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PollPace } from './task-waits.ts';
 
-test('proto:C7 polls never come sooner than requested, slower while nothing changes, and at once after news', () => {
+test('proto:C7 the poll interval is never shorter than requested, grows while nothing changes, and a change resets it', () => {
   const pace = new PollPace(() => 0);
   const pauses = [1, 2, 3, 4, 5, 6, 7, 8].map(() => pace.next(100, false));
   assert.deepEqual(pauses, [100, 150, 225, 338, 506, 759, 800, 800]);

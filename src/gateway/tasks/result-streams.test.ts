@@ -40,7 +40,7 @@ class Old {
   readonly bench = new GatewayBench(OFFERS);
   readonly options: RunOptions;
   status = 'working';
-  /** The `tasks/result` of ours, while it is open. */
+  /** The open `tasks/result` of the gateway. */
   stream: Call | null = null;
   opened = 0;
   end: (outcome: Outcome) => void = () => {};
@@ -200,7 +200,7 @@ test('a cancelled input request is no longer shown, and one that the client did 
   assert.equal((await last)['inputRequests'], undefined);
 });
 
-test('an input request elsewhere that names the task belongs to the task', async () => {
+test('an input request outside the stream that names the task belongs to the task', async () => {
   const old = await Old.started();
   const asked = old.bench.gateway.request('old', null, request('elicitation/create', '1', ELICIT, 'stateful'));
   await settled();

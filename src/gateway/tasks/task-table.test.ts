@@ -33,7 +33,7 @@ function tabled() {
   return { clock, kept, make, table: make() };
 }
 
-/** A table of which other nodes have tasks too; `follower` is its side towards them. */
+/** A table that shares its tasks with other nodes; `follower` receives their tasks. */
 function sharing(maxTasks: number) {
   const { clock, kept } = tabled();
   const followers: TaskObserver[] = [];
@@ -83,7 +83,7 @@ test('tasks with the same id are separated by their session', () => {
   );
 });
 
-test('a task lives as long as its ttl, and one without for a week after the last news', async () => {
+test('a task lives as long as its ttl, and a task without one for a week after its last change', async () => {
   const { table, clock, kept } = tabled();
   table.add(task('short', { ttlMs: 1_000 }));
   const endless = table.add(task('endless', { ttlMs: null }));
@@ -143,14 +143,14 @@ test('the end of a session leaves its tasks to the other sessions of its princip
   assert.equal(kept.records.get(record.key)?.sessionId, null);
 });
 
-test('repeated news is not written again', () => {
+test('an update without a change is not written', () => {
   const { table, kept } = tabled();
   const record = table.add(task('t'));
   table.update(record, { status: 'working', description: Buffer.from('{}') });
   assert.equal(kept.writes, 1);
 });
 
-test('a task without a ttl that is asked after is written once a day, so that others know its end', async () => {
+test('a task without a ttl that clients poll is written once a day, so that other nodes know its end', async () => {
   const { table, clock, kept } = tabled();
   const record = table.add(task('t', { ttlMs: null }));
   for (let hour = 0; hour < 48; hour++) {
@@ -161,7 +161,7 @@ test('a task without a ttl that is asked after is written once a day, so that ot
   assert.equal(kept.records.get(record.key)!.expiresAt > clock.wall() + MAX_TTL_MS - 24 * 3_600_000, true);
 });
 
-test('tasks of one principal are bounded: the oldest that has ended goes, and no running task is lost', () => {
+test('tasks of one principal are bounded: the oldest that has ended is removed, and no running task is lost', () => {
   const { table } = tabled();
   const records = Array.from({ length: 1_000 }, (_, i) => table.add(task(`t${i}`)));
   assert.equal(table.refusal(ADA.principal.id)?.code, 'OVERLOADED');
@@ -186,7 +186,7 @@ test('kept answers are bounded in bytes, per principal first', () => {
   assert.notEqual(table.find('s', 'of bob', BOB), null);
 });
 
-test('a task that has just ended stays, in the place of the oldest other', () => {
+test('a task that has just ended stays, and the oldest other one is removed', () => {
   const { table, kept } = tabled();
   const first = table.add(task('first'));
   for (let i = 0; i < 2; i++) {
@@ -199,7 +199,7 @@ test('a task that has just ended stays, in the place of the oldest other', () =>
   assert.notEqual(table.find('s', 't1', ADA), null);
 });
 
-test('the oldest task that has ended goes, also if this node learnt of it from another one later', () => {
+test('the oldest task that has ended is removed, also if another node reported it later', () => {
   const { table, follower } = sharing(3);
   const own = table.add(task('own', { status: 'completed', answer: ended(1) }));
   follower.received({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
@@ -210,7 +210,7 @@ test('the oldest task that has ended goes, also if this node learnt of it from a
   );
 });
 
-test('a task whose session went with the process is then fetched over the caller’s own connection', () => {
+test('after a restart a task of a temporary session is fetched over the caller’s own connection', () => {
   const { table, make } = tabled();
   table.add(task('passing', { passing: true }));
   table.add(task('lasting'));

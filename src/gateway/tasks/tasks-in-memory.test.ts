@@ -17,7 +17,7 @@ const OFFERS = {
   jobs: { tools: [tool('run')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } },
 };
 
-/** A gateway of which another node has tasks too: one is at hand as long as the observer has it, and `stored` otherwise. */
+/** A gateway that shares its tasks with another node: a task is in memory while the observer has it, else in `stored`. */
 function inMemoryNode() {
   const shared = {
     nodes: 2,
@@ -52,7 +52,7 @@ function inMemoryNode() {
 
 const AWAY = new GatewayError('NOT_SENT', 'the store is away');
 
-test('a request for a task that is not at hand reads it, and is NOT_SENT where that fails', async () => {
+test('a request for a task that is not in memory reads it, and is NOT_SENT where that fails', async () => {
   const node = inMemoryNode();
   const params = await node.begun();
   node.observer.removed(node.stored[0]!.key);
@@ -64,7 +64,7 @@ test('a request for a task that is not at hand reads it, and is NOT_SENT where t
   assert.equal((found as { taskId: string }).taskId, JSON.parse(params).taskId);
 });
 
-test('of two tasks of one id that of the own session counts, also where it is not at hand', async () => {
+test('of two tasks with one id a request gets the task of its session, also if it is not in memory', async () => {
   const node = inMemoryNode();
   const [own, other] = ['own', 'other'].map((sessionId) => ({ client: client('stateful', { sessionId }) }));
   const params = await node.begun(own);
@@ -73,12 +73,12 @@ test('of two tasks of one id that of the own session counts, also where it is no
   await node.bench.run('tasks/get', params, own);
   assert.notEqual(node.observer.get(node.stored[0]!.key), null);
   node.observer.removed(node.stored[0]!.key);
-  // In an outage the one that is at hand is taken.
+  // In an outage the request gets the task that is in memory.
   node.away = AWAY;
   assert.equal((await node.bench.run('tasks/get', params, own)).kind, 'answer');
 });
 
-test('a task stays at hand as long as its answer is waited for', async () => {
+test('a task stays in memory while a caller waits for its answer', async () => {
   const node = inMemoryNode();
   const params = await node.begun();
   const [record] = node.stored;

@@ -59,7 +59,7 @@ async function started(bench: GatewayBench, ttl = '1.0'): Promise<string> {
   return task.taskId;
 }
 
-test('a task’s id leads back to its server, in whichever request', async () => {
+test('every request with a task’s id reaches the server of the task', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   bench.upstreams.respond = ({ request: sent }: Call) =>
@@ -79,7 +79,7 @@ test('a task’s id leads back to its server, in whichever request', async () =>
   }
 });
 
-test('a removed caller leaves no task to the next one of its name', async () => {
+test('a new caller with the name of a removed one does not get its tasks', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   const listed = async () => (ended(await bench.run('tasks/list', '{}')) as { tasks: unknown[] }).tasks.length;
@@ -103,7 +103,7 @@ test('a request about a task is sent under the span of its exchange', async () =
   }
 });
 
-test('a task’s id is valid for its principal only, and altered ones do not open', async () => {
+test('a task’s id is valid for its principal only, and altered ids are refused', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   const before = bench.upstreams.calls.length;
@@ -115,7 +115,7 @@ test('a task’s id is valid for its principal only, and altered ones do not ope
   assert.equal(bench.upstreams.calls.length, before);
 });
 
-test('a client of a kind that used the server never before gets unknown task for an id without a record', async () => {
+test('a task id without a record is refused to a client of a kind that never used the server before', async () => {
   const bench = new GatewayBench(OFFERS);
   const other = client('stateful', { fingerprint: '{"roots":{}}' });
   const jobs = { client: other, endpoint: endpointOf('jobs') };
@@ -123,7 +123,7 @@ test('a client of a kind that used the server never before gets unknown task for
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
-test('what is no JSON in one task is left out of the list with all tasks', async () => {
+test('the list of all tasks leaves out members of a task that are not valid JSON', async () => {
   const bench = new GatewayBench(OFFERS);
   await started(bench);
   const odd = '"taskId":"t-2","status":"working","ttl":60000,"statusMessage":"so far","x":NaN,"y":"\\x41"';
@@ -153,7 +153,7 @@ test('a listen with members that only the server knows is refused if it names a 
   const sent = () => bench.upstreams.calls.map(({ request: { method } }) => method);
   assert.deepEqual(sent(), ['tools/call']);
   await bench.run('subscriptions/listen', listen, ada);
-  assert.deepEqual(sent(), ['tools/call', 'subscriptions/listen'], 'to its own caller it is relayed');
+  assert.deepEqual(sent(), ['tools/call', 'subscriptions/listen'], 'the listen of the task’s own caller is relayed');
 });
 
 test('the gateway listens for the status of a session’s task at a stateless server until the session ends', async () => {
@@ -194,7 +194,7 @@ test('calls that a stateless server takes as tasks have the log level of the ses
   assert.deepEqual(levels, ['debug', undefined, 'debug']);
 });
 
-test('messages of the server during a task have the sealed id, and those to the server its own', async () => {
+test('during a task, messages from the server have the sealed id, and messages to the server its own id', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench);
   const related = (id: string) => `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":${JSON.stringify(id)}}}}`;
@@ -255,7 +255,7 @@ test('proto:S4 input requests of a task of a stateless server are refused to a c
   assert.match(JSON.stringify(await get('{"url":{}}')), /"inputRequests":\{"a":/);
 });
 
-test('a client that writes null for no task gets the answer, not a task', async () => {
+test('a call with "task": null gets the answer, not a task', async () => {
   const bench = new GatewayBench(OFFERS);
   bench.upstreams.respond = () => answer(result('1', '{"resultType":"complete","content":[]}', 'stateless'));
   const outcome = ended(await bench.run('tools/call', '{"name":"young__run","task":null}')) as object;
@@ -273,7 +273,7 @@ test('a seal is bound to its context, and the same text has the same seal', () =
   assert.equal(sealer.open('a', `${sealed}A`), null);
 });
 
-test('the wait for an answer that a stateful server never has ends after a day', async () => {
+test('the wait for a task result that a stateful server never returns ends after a day', async () => {
   const bench = new GatewayBench(OFFERS);
   const taskId = await started(bench, 'null');
   const overdue = failure(new GatewayError('TIMEOUT', 'no answer'));

@@ -130,7 +130,7 @@ describe('lean HTTP client', () => {
     await until(() => client.sockets.open === 0);
   });
 
-  test('bytes after a response never become the next one', async () => {
+  test('bytes after a response are never read as the next response', async () => {
     const { port, sockets } = await answering((count, socket) =>
       socket.write(count === 1 ? `${OK}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : OK),
     );
@@ -140,7 +140,7 @@ describe('lean HTTP client', () => {
     assert.equal(sockets.length, 2);
   });
 
-  test('a request from within `end` of another is not answered with the remains of the first', async () => {
+  test('a request sent from `end` of another one is not answered with the bytes that follow the first response', async () => {
     const { port } = await answering((count, socket) =>
       socket.write(count === 1 ? `${OK}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : OK),
     );
@@ -225,7 +225,7 @@ describe('lean HTTP client', () => {
     assert.equal(client.sockets.waiting, 0);
   });
 
-  test('pause slows the server down', async () => {
+  test('pause applies back pressure to the server', async () => {
     const total = 64 * 1024 * 1024;
     let accepted = 0;
     const port = await listenRaw((socket) => {
@@ -260,7 +260,7 @@ describe('lean HTTP client', () => {
         const stopped = accepted;
         await delay(100);
         assert.equal(accepted, stopped);
-        assert.ok(accepted < total, 'the server was not pushed back');
+        assert.ok(accepted < total, 'the server got no back pressure');
         request.resume();
       });
     });
@@ -286,7 +286,7 @@ describe('lean HTTP client', () => {
     }
   });
 
-  test('close fails what is in progress and what waits', async () => {
+  test('close fails requests in progress and waiting requests', async () => {
     const { port } = await answering(() => {});
     const client = clientOf(port, { maxSockets: 1 });
     const both = [send(client), send(client)];
@@ -321,7 +321,7 @@ describe('lean HTTP client', () => {
     assert.deepEqual([failure.kind, failure.sent], ['dns', false]);
   });
 
-  test('an answer before the request is fully out ends the connection', async () => {
+  test('an answer before the request is fully sent ends the connection', async () => {
     const port = await listenRaw((socket) => {
       socket.once('data', () => {
         socket.pause();

@@ -6,7 +6,7 @@ import { freePort } from '../../../test/support/free-port.ts';
 import { EgressRefused, FetchFailed, guardedDownload, guardedFetch } from './guarded-fetch.ts';
 import { Resolver } from './resolver.ts';
 
-/** Spellings of this machine and its network. */
+/** Spellings of addresses of this machine and its network. */
 const INSIDE = [
   ...[
     '127.0.0.1',
@@ -83,7 +83,7 @@ test('goal:G19 proto:T10 no spelling of an address of this machine or its networ
   assert.equal(wire.hits, 0);
 });
 
-test('goal:G19 a name that leads inside, at first or later, among public addresses or not, is not reached', async (t) => {
+test('goal:G19 a name that resolves to an internal address, alone or after a public one, is not reached', async (t) => {
   const wire = await tripwire(t, (_request, response) => response.end('{}'));
   const answers = [
     [{ address: '127.0.0.1', family: 4 }],
@@ -154,7 +154,7 @@ test('proto:T10 a download is bounded, and each redirect of it is checked like t
   assert.equal(target.hits, 0);
 });
 
-test('a host that does not answer is named, without the rest of the URL', async (t) => {
+test('the error for a host that does not answer names the host, without the rest of the URL', async (t) => {
   const fetch = guardedFetch(new Resolver(), true);
   const port = await freePort();
   const message = `127.0.0.1:${port} cannot be reached (ECONNREFUSED)`;
@@ -165,7 +165,7 @@ test('a host that does not answer is named, without the rest of the URL', async 
   await assert.rejects(fetch(`http://127.0.0.1:${wire.port}/secret`), /^Error: 127\.0\.0\.1:\d+ cannot be reached/);
 });
 
-test('proto:T10 a host that the operator has named may lead inside, and no other, at no other port', async (t) => {
+test('proto:T10 only a host and port that the operator has named may resolve to an internal address', async (t) => {
   const wire = await tripwire(t, (_request, response) => response.end('{}'));
   const resolver = new Resolver({ lookup: (_name, answer) => answer(null, [{ address: '127.0.0.1', family: 4 }]) });
   const fetch = guardedFetch(resolver, false, [`mcp.corp:${wire.port}`]);
@@ -180,7 +180,7 @@ test('proto:T10 a host that the operator has named may lead inside, and no other
     });
   let connections = 0;
   wire.connected = () => connections++;
-  // It speaks no TLS: what counts is that it was connected to.
+  // The server speaks no TLS: the test checks only for a connection.
   await Promise.all([reached(), assert.rejects(fetch(`https://mcp.corp:${wire.port}/`))]);
   for (const other of [
     `https://mcp.corp:${wire.port + 1}/`,

@@ -83,7 +83,7 @@ describe('TLS to servers', () => {
     assert.deepEqual([failure.kind, failure.sent], ['timeout', false]);
   });
 
-  test('presents the client certificate; a server that misses it ends the handshake, not sent', async () => {
+  test('the client presents its certificate; a server that gets none ends the handshake: not sent', async () => {
     const ours = authority.issue({ name: 'trunkline' });
     const server = authority.issue({ name: 'localhost', hosts: ['localhost'] });
     const { port, requests } = await tlsServer({
@@ -221,7 +221,7 @@ test('security:8 a client for public addresses connects to no name that resolves
     }
     assert.equal(reached, 0);
     await outcome(url, ['127.0.0.1'], false);
-    assert.ok(reached > 0, 'the same name is reached without that');
+    assert.ok(reached > 0, 'the same name is reachable without publicOnly');
     reached = 0;
   }
   server.close();

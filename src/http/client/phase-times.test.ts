@@ -13,7 +13,7 @@ const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
 afterEach(closeAll);
 
-/** Goes on only when a part of the way takes its time. */
+/** A clock that advances only by `takes`. */
 class HandTurned implements Clock {
   #now = 1_000;
   readonly after = systemClock.after.bind(systemClock);
@@ -132,7 +132,7 @@ test('check:J1 an abandoned answer counts with the time until then; a stream tha
   assert.equal(phases.figures()?.dns, null);
 });
 
-test('check:J1 a name that is searched for long and not found shows as slow', async () => {
+test('check:J1 a long lookup that does not find the name is shown as slow', async () => {
   const clock = new HandTurned();
   const phases = new PhaseTimes();
   const lookup: LookupFunction = (_name, _options, callback) => {
@@ -149,7 +149,7 @@ test('check:J1 a name that is searched for long and not found shows as slow', as
   assert.equal(phases.figures()?.summary, 'slow to look its name up (DNS): 4.0 s of 4.0 s');
 });
 
-test('an address that accepts no connection is not reached, however long the attempt lasts', () => {
+test('an address that accepts no connection does not count as reached, even after a long attempt', () => {
   const clock = new HandTurned();
   const phases = new PhaseTimes();
   const [silent, open] = [new Socket(), new Socket()];
@@ -163,7 +163,7 @@ test('an address that accepts no connection is not reached, however long the att
   assert.equal(phases.reached, true);
 });
 
-test('the figures are those of the last 128 times', () => {
+test('the percentiles are those of the last 128 times', () => {
   const phases = new PhaseTimes();
   for (let i = 0; i < 1_000; i++) phases.add('firstByte', 9_999);
   for (let i = 1; i <= 128; i++) phases.add('firstByte', i);

@@ -117,7 +117,7 @@ describe('resolver', () => {
     assert.equal(most, 2);
   });
 
-  test("fault:F26 the system's look-up: a name that does not exist, one too long and one that makes it throw are answers", async () => {
+  test("fault:F26 the system's look-up: a name that does not exist, one too long and one that makes it throw give errors", async () => {
     const resolver = new Resolver();
     const failure = (name: string, options: object) =>
       new Promise((settle) => resolver.lookup(name, options, (error, address) => settle([error?.code, address])));

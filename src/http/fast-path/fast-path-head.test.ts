@@ -11,7 +11,7 @@ const head = (lines: readonly string[] = LINES, first = 'POST /mcp?a=b HTTP/1.1'
 const read = (text: string): ReturnType<typeof readFastPathHead> => readFastPathHead(Buffer.from(text, 'latin1'), 0);
 
 describe('heads of plain requests', () => {
-  test('gives the contents, from their first byte', () => {
+  test('the reader returns the parts of a head that begins at the offset', () => {
     const text = head();
     const found = readFastPathHead(Buffer.from(`ahead${text}{}`), 5)!;
     assert.deepEqual(
@@ -34,7 +34,7 @@ describe('heads of plain requests', () => {
     assert.equal(read(head(['X: \t a  b \t ', 'Y:'], 'DELETE /x HTTP/1.1'))?.headers['x'], 'a  b');
   });
 
-  test('leaves everything else to node:http', () => {
+  test('the reader leaves everything else to node:http', () => {
     const with_ = (line: string): string => head([...LINES, line]);
     const odd: Record<string, string> = {
       'an unfinished head': head().slice(0, -1),
@@ -75,7 +75,7 @@ describe('heads of plain requests', () => {
     for (const [what, text] of Object.entries(odd)) assert.equal(read(text), null, what);
   });
 
-  test('accepts only what node:http accepts, and reads the same', async (t) => {
+  test('the reader accepts only what node:http accepts, and reads the same', async (t) => {
     const seen: string[] = [];
     const server = createServer({ requireHostHeader: false }, (request: IncomingMessage, response) => {
       const { method, url, headers } = request;
@@ -95,7 +95,7 @@ describe('heads of plain requests', () => {
       seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
       return (seed >>> 8) % below;
     };
-    // Mutations that keep it near enough to a request to be taken now and then.
+    // Mutations that leave the text similar enough to a request to be accepted sometimes.
     const bytes = ' \t\r\n:;,/?#%.-_"\\()<>[]{}@=\x00\x7f\xff0aZ';
     let taken = 0;
     for (let i = 0; i < 4_000; i++) {

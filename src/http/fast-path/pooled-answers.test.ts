@@ -8,7 +8,7 @@ import { takeBuffer } from '../../model/pooled-buffers.ts';
 const MIB = 1024 * 1024;
 
 describe('answers in pooled buffers', () => {
-  test('an answer of pooled parts arrives whole, however slowly it is read, and then returns', async (t) => {
+  test('an answer of pooled parts arrives whole, however slowly it is read; then its buffers are released', async (t) => {
     const { listener, port } = await listenerRig(t);
     const bodies: Buffer[] = [];
     listener.routes.add('/lent', {
@@ -48,7 +48,7 @@ describe('answers in pooled buffers', () => {
   });
 });
 
-/** Reads the head of the answer and stops; resumed, counts what is not its letter. */
+/** Reads the head of the answer and stops; once resumed, counts the bytes that are not its letter. */
 class SlowReader {
   readonly socket: Socket;
   begun = false;

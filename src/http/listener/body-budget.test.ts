@@ -7,10 +7,10 @@ import { LANES, listenerRig } from '../../../test/support/http-listener.ts';
 import { BodyBudget } from '../context/body-budget.ts';
 
 const KIB = 1024;
-/** Of a budget of 1 MiB, bodies that are not small may have 896 KiB: seven shares of these. */
+/** Bodies that are not small may take 896 KiB of a budget of 1 MiB: seven bodies of this size. */
 const LARGE = 128 * KIB;
 
-/** A client that writes as it is asked to, and what it was answered. */
+/** A client that writes what the test asks for, and keeps the answer. */
 function sender(t: TestContext, port: number, lines: string, bytes: number) {
   const socket = connect(port, '127.0.0.1');
   let text = '';
@@ -33,7 +33,7 @@ async function rig(t: TestContext, bodies = new BodyBudget(1024 * KIB)) {
   return { bodies, ...(await listenerRig(t, { maxBodyBytes: 16 * 1024 * KIB }, { bodies })) };
 }
 
-/** Seven slow clients, which together hold all that bodies of their size may. */
+/** Seven slow clients, which together hold the whole budget for bodies of their size. */
 async function seven(t: TestContext, port: number, bodies: BodyBudget) {
   const slow = Array.from({ length: 7 }, () => sender(t, port, length(LARGE), 70 * KIB));
   await until(() => bodies.heldBytes > 7 * LARGE - 8 * KIB);
@@ -43,7 +43,7 @@ async function seven(t: TestContext, port: number, bodies: BodyBudget) {
 test('security:12 slow senders share one budget: a further one gets 503 and Retry-After, those with a share go on', async (t) => {
   const { bodies, port, reached } = await rig(t);
   const { slow, held } = await seven(t, port, bodies);
-  // Nothing of its body is sent.
+  // The further client sends nothing of its body.
   for (const lines of [length(LARGE), `${length(LARGE)}Expect: 100-continue\r\n`]) {
     const more = sender(t, port, lines, 0);
     await until(() => more.text().includes('}}'));
@@ -165,7 +165,7 @@ test('security:12 a body that comes too slowly loses its share and gets 408, als
   assert.deepEqual(reached, []);
 });
 
-test('security:12 the end of the listener returns everything', async (t) => {
+test('security:12 closing the listener returns all shares', async (t) => {
   const { bodies, listener, port } = await rig(t);
   await seven(t, port, bodies);
   await listener.close();

@@ -8,10 +8,10 @@ import { BodyReader } from './body-reader.ts';
 
 const TEXT = Buffer.alloc(64 * 1024, 'abc');
 const ROUNDS = 32;
-/** As objects the pieces would be several hundred MiB. */
+/** An object for each piece would take several hundred MiB in all. */
 const MAX_GROWTH = 128 * 1024 * 1024;
 
-/** Gives the text piece by piece, one byte each; how much the heap has grown meanwhile. */
+/** Adds the text byte by byte; returns how much the heap has grown meanwhile. */
 function byteByByte(add: (piece: Buffer) => void): number {
   const before = process.memoryUsage().heapUsed;
   for (let round = 0; round < ROUNDS; round++) {

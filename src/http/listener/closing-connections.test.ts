@@ -28,7 +28,7 @@ ask().then((first) => setTimeout(() => {
 }, 100));
 `;
 
-test('fault:F33 a request that meets the end of its connection is answered: it was not read, and may be sent again', async (t) => {
+test('fault:F33 a request that arrives as its connection closes is answered: it was not read, and may be sent again', async (t) => {
   const { listener, port, reached } = await listenerRig(t);
   const client = spawn(process.execPath, ['-e', CLIENT, `http://127.0.0.1:${port}/mcp`]);
   t.after(() => client.kill());
@@ -40,7 +40,7 @@ test('fault:F33 a request that meets the end of its connection is answered: it w
   assert.equal(reached.length, 1);
 });
 
-test('the answer takes the shape of the listener’s routes, and says that the connection ends', async (t) => {
+test('the answer has the format of the listener’s routes, and announces that the connection closes', async (t) => {
   const { listener, port } = await listenerRig(t);
   listener.routes.add('/own', {}, { render: ({ code }) => `<${code}>` });
   const socket = connect(port, '127.0.0.1');

@@ -276,7 +276,7 @@ describe('attacks on the listener', () => {
         };
         for (let i = 0; i < attacks.length; i += 8) await Promise.all(attacks.slice(i, i + 8).map(met));
         assert.deepEqual(reached, before === null ? [] : attacks.map(() => '/mcp  {"a":1}'));
-        // Alive and well.
+        // The listener still serves requests.
         assert.deepEqual((await talk(port, post(), 40)).statuses, [200]);
       });
     }
@@ -301,7 +301,7 @@ describe('attacks on the listener', () => {
     const { port, listener } = await listenerRig(t);
     listener.routes.add('/slow', { GET: (context) => setTimeout(() => context.json(200, '{"slow":true}'), 50) });
     const { statuses, text } = await talk(port, `${get('/slow')}BAD\x01REQUEST\r\n\r\n`);
-    // Either lane: none; its own; or its own first, and then the other's.
+    // In either lane: no answer, the good answer, or the good answer and then the error.
     if (statuses.length > 0) assert.match(text, /^HTTP\/1\.1 200 OK\r\n[^{]*\{"slow":true\}/);
     assert.deepEqual(statuses.slice(1), statuses.length > 1 ? [400] : []);
   });

@@ -43,7 +43,7 @@ describe('listener', () => {
     ]);
   });
 
-  test('answers 405 with the allowed methods, and 404 where there is nothing', async (t) => {
+  test('answers 405 with the allowed methods, and 404 for an unknown path', async (t) => {
     const { port } = await listenerRig(t);
     const wrong = await talk(port, 'DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n');
     assert.deepEqual(wrong.statuses, [405]);
@@ -322,7 +322,7 @@ describe('life of a listener', () => {
   }
 
   for (const [fastPath, lines] of Object.entries(LANES)) {
-    test(`fault:F33 draining: a request that came while the process stood still is answered (${fastPath})`, async (t) => {
+    test(`fault:F33 draining: a request sent while the event loop is blocked is answered (${fastPath})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       const socket = connect(port, '127.0.0.1');
       t.after(() => socket.destroy());
@@ -335,7 +335,7 @@ describe('life of a listener', () => {
       const end = performance.now() + restMs;
       const drained = listener.stopAccepting(restMs);
       await delay(50);
-      // What is due is done next, before anything is read.
+      // Due timers run next, before the socket is read.
       await new Promise((resolve) => setImmediate(resolve));
       socket.write(get('/mcp', lines));
       while (performance.now() < end + 100);

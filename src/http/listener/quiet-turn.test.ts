@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { atQuietTurn } from './quiet-turn.ts';
 
-/** Keeps the loop busy for so long in each of its turns, and so many of them. */
+/** Keeps the event loop busy for `ms` in each of its next `turns` turns. */
 async function busy(ms: number, turns: number): Promise<void> {
   for (let i = 0; i < turns; i++) {
     await turn();
@@ -13,7 +13,7 @@ async function busy(ms: number, turns: number): Promise<void> {
   }
 }
 
-test('fault:F33 a turn that follows on work is not quiet: what came meanwhile has not been read', async (t) => {
+test('fault:F33 a turn after work is not quiet: data that came meanwhile has not been read', async (t) => {
   let heard = '';
   const server = createServer((socket) => socket.on('data', (bytes) => (heard += bytes)).on('error', () => {}));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -29,7 +29,7 @@ test('fault:F33 a turn that follows on work is not quiet: what came meanwhile ha
   assert.deepEqual([worked, heard], [true, 'first second']);
 });
 
-test('a loop that is never quiet is waited for during some hundred turns at most', async () => {
+test('the wait for a quiet turn ends after some hundred turns of a busy loop', async () => {
   let over = false;
   const working = (async () => {
     while (!over) await busy(0.3, 1);
@@ -37,7 +37,7 @@ test('a loop that is never quiet is waited for during some hundred turns at most
   await atQuietTurn(() => 0);
   const since = performance.now();
   await atQuietTurn(() => 0, 20);
-  assert.ok(performance.now() - since < 100, 'nor for longer than its caller may wait');
+  assert.ok(performance.now() - since < 100, 'the wait is not longer than the limit of its caller');
   over = true;
   await working;
 });

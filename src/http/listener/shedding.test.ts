@@ -6,7 +6,7 @@ import { listenerRig } from '../../../test/support/http-listener.ts';
 import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import type { RequestContext } from './request-context.ts';
 
-/** Turns are always too long, and so many may be under way at once. */
+/** A limiter for which every turn is too long; it always admits `floor` requests at once. */
 const overloaded = (floor: number): ConcurrencyLimiter =>
   new ConcurrencyLimiter({ floor, turnMs: -1, patienceMs: 0, spanMs: 0, utilization: () => 1 });
 
@@ -42,7 +42,7 @@ test('goal:G20 in overload requests above the limit get 503 with Retry-After; pr
   t.after(() => {
     for (const { socket } of clients) socket.destroy();
   });
-  // The first makes the turn by which the limit is found; it is under way, as is the second.
+  // The turn of the first request sets the limit; the first and the second stay in progress.
   clients[0]!.send('POST /calls');
   await until(() => waiting.length === 1 && limiter.limit === 2);
   clients[1]!.send('POST /calls');
@@ -77,7 +77,7 @@ test('goal:G20 a free place goes to the request that waits longest, unless its c
   });
   clients[0]!.send('POST /calls');
   await until(() => limiter.limit === 1);
-  // One at a time under way, and none of them is refused: each is answered before the next has waited for long.
+  // One request at a time is in progress, and none is refused: each is answered before the next has waited for long.
   for (const one of clients.slice(1)) one.send('POST /calls');
   await until(() => clients.slice(1).every(({ statuses }) => statuses().length === 1));
   assert.deepEqual(new Set(clients.slice(1).flatMap(({ statuses }) => statuses())), new Set(['202']));

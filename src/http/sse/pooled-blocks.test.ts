@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { HttpContext } from '../context/http-context.ts';
 import { PooledBlocks, StreamMemory } from './stream-memory.ts';
 
-/** A connection whose kernel takes as much as the test says. */
+/** A connection whose kernel takes as many bytes as the test sets. */
 class Line extends EventEmitter {
   bytesWritten = 0;
   writableLength = 0;
@@ -29,7 +29,7 @@ class Line extends EventEmitter {
   }
 }
 
-test('goal:G16 a client that is always slightly behind costs only what it is behind, however long it reads', () => {
+test('goal:G16 a client that is always slightly behind costs memory only for unsent bytes, however long it reads', () => {
   const line = new Line();
   line.write(20_000);
   for (let i = 0; i < 1_000; i++) {
@@ -38,7 +38,7 @@ test('goal:G16 a client that is always slightly behind costs only what it is beh
     assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
   }
   line.takes(19_999);
-  assert.equal(line.pooled.none, false, 'one byte may still be read from');
+  assert.equal(line.pooled.none, false, 'the kernel has not taken the last byte');
   line.takes(1);
   assert.deepEqual([line.pooled.none, line.memory.takenBytes], [true, 0]);
 });
@@ -56,7 +56,7 @@ test('blocks return once when the connection closes, and the stream ends', () =>
   assert.equal(line.memory.takenBytes, 0);
 });
 
-test('blocks that wait behind another answer on the connection return when that one is out, however much it writes', () => {
+test('blocks behind another answer on the connection return when their own bytes are sent, however long it is', () => {
   const line = new Line();
   line.queuedBytes = 20_000;
   const { parts } = line.memory.copy({ parts: [Buffer.alloc(20_000)], length: 20_000 });

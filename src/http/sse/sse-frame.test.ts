@@ -16,7 +16,7 @@ test('frames an event with id, name and data', () => {
   assert.equal(text(eventFrame('1', []).parts), 'id: 1\ndata: \n\n');
 });
 
-test('every line break begins a new data line, also one cut in two', () => {
+test('every line break begins a new data line, also a CRLF that two parts share', () => {
   const framed = (...parts: string[]): string =>
     text(
       eventFrame(
@@ -32,7 +32,7 @@ test('every line break begins a new data line, also one cut in two', () => {
   assert.equal(framed('a\n'), 'data: a\ndata: \n\n');
 });
 
-test('comments cannot become anything else', () => {
+test('line breaks in the text of a comment do not end the comment', () => {
   assert.equal(text(commentFrame('one\ndata: two\r\n\r\n').parts), ': one data: two \n\n');
 });
 

@@ -11,12 +11,12 @@ import { StreamWheel, type StreamWheelOptions } from './stream-wheel.ts';
 interface Client {
   readonly writer: SseWriter;
   readonly socket: Socket;
-  /** Chunk framing removed. */
+  /** The text of the stream, without chunk framing. */
   events(): string;
   raw(): string;
 }
 
-/** A listener whose `/stream` opens one; `open` gives both of its ends. */
+/** A listener whose `/stream` opens an event stream; `open` returns both ends of the stream. */
 async function openerOf(t: TestContext, lines: string, options: StreamWheelOptions = {}) {
   const wheel = new StreamWheel(options);
   const { listener, port } = await listenerRig(t, {}, { wheel });
@@ -52,7 +52,7 @@ function dechunk(raw: string): string {
 const json = (value: unknown): Buffer[] => [Buffer.from(JSON.stringify(value))];
 const MIB = 1024 * 1024;
 
-/** Writes until the client's side is full: what follows is held back. */
+/** Writes until the client's side is full: later events are held back. */
 function fill(writer: SseWriter): void {
   const block = Buffer.alloc(200_000, 'f');
   for (let i = 0; i < 200 && writer.event(null, [block], true); i++);
@@ -75,7 +75,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.doesNotMatch(head, /Content-Length|Content-Encoding/i);
       for (const [i, sent] of ['id: 1\ndata: {"a":1}\n\n', 'id: 2\ndata: {"a":2}\n\n'].entries()) {
         assert.equal(client.writer.event(String(i + 1), json({ a: i + 1 })), true);
-        // While the stream stays open and nothing follows.
+        // The event arrives while the stream stays open and nothing follows.
         await until(() => client.events().includes(sent));
       }
       client.writer.named('endpoint', '/message?sessionId=1');
@@ -181,7 +181,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       await until(() => closed === 1);
       assert.equal(wheel.open, 1);
       assert.equal(wheel.heldBytes, 0);
-      // What such a client would have found: the marker, what had to stay, and the newest notifications.
+      // Such a client would have received the marker, the event that had to stay, and the newest notifications.
       const late = await open(false);
       fill(late.writer);
       late.writer.event('must-stay', json('kept'));
@@ -195,7 +195,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.doesNotMatch(text, /id: n0\n/);
     });
 
-    test('goal:G16 waiting events are in memory of the streams, which is returned however the stream ends', async (t) => {
+    test('goal:G16 waiting events take memory of the streams, which is released however the stream ends', async (t) => {
       const { open, wheel } = await rig(t, { tickMs: 20, stallMs: 60_000 });
       const note = (i: number): Buffer[] => [Buffer.alloc(60_000, 97 + (i % 26))];
       const clients = [await open(false), await open(false), await open(false)];
@@ -241,7 +241,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.ok(rounds > 5);
       assert.equal(closed, 0);
       await clock.advance(220);
-      assert.equal(closed, 1, 'one that stops is');
+      assert.equal(closed, 1, 'a reader that stops is cut');
     });
 
     test('above the limit of all streams the longest blocked ones are cut', async (t) => {

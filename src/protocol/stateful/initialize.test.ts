@@ -54,7 +54,7 @@ test('S2.20 S4.1 a stateful server is presented under the revision agreed with t
   assert.equal(initializeResult(handshake, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
 });
 
-test('S2.20 a stateless server is presented in the words of initialize, its unknown fields kept', () => {
+test('S2.20 a stateless server is presented in the form of an initialize result, its unknown fields kept', () => {
   const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.equal(
     initializeResult(handshake, '2025-11-25').toString(),
@@ -77,6 +77,6 @@ test('the extensions of a stateless server join what it has under experimental, 
   const many = (prefix: string) => Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`${prefix}${i}`, {}]));
   const joined = JSON.parse(capabilities(JSON.stringify(many('x')), JSON.stringify(many('y'))));
   assert.equal(Object.keys(joined).length, 100_000);
-  // Only now the time limit can end the test.
+  // The time limit can end the test only after a turn of the event loop.
   await new Promise((go) => setTimeout(go, 1));
 });

@@ -22,7 +22,7 @@ function scanned(json: string, era: Era = 'stateless'): Message {
   return message;
 }
 
-/** The translated bytes; their ranges must be what a scan of them finds. */
+/** The translated bytes; their ranges must equal those that a scan finds. */
 function checked(message: Message): string {
   assert.deepEqual({ ...message }, { ...scanned(message.bytes.toString(), 'stateful') });
   return message.bytes.toString();
@@ -33,7 +33,7 @@ function translatedResult(json: string, method: string, wraps = false): unknown 
 }
 
 describe('requests of stateless clients for stateful servers', () => {
-  test('S2.12 check:B12 lose what the session has declared; their own members stay', () => {
+  test('S2.12 check:B12 lose the members that the session has declared; their own members stay', () => {
     const args = '"arguments":{"n":12345678901234567890,"z":-0,"e":1E400,"f":1.0,"s":"\\u00e9\\/"}';
     const request = scanned(
       `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t",${args},"_meta":{${SAID},"progressToken":1.0,"traceparent":"00-a"}}}`,

@@ -51,7 +51,7 @@ test('a stateless server is presented as it is, except for the freshness and the
   );
 });
 
-test('a stateful server is presented in the words of server/discover, its unknown fields kept', () => {
+test('a stateful server is presented in the form of a server/discover result, its unknown fields kept', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(
     discoverResult(handshake, { ttlMs: 7, cacheScope: 'private' }).toString(),

@@ -23,11 +23,11 @@ test('a plain request gets its _meta first, and its other bytes stay', () => {
   const client = { capabilities: '{"x":1.0}', info: null };
   const meta = `"_meta":{${VERSION},"io.modelcontextprotocol/clientCapabilities":{"x":1.0}}`;
   assert.equal(paramsOf('{"name":"a","n":1.0 }', client), `{${meta},"name":"a","n":1.0 }`);
-  // The same by the long way: a blank before the first member.
+  // A blank before the first member takes the slow path, with the same result.
   assert.equal(paramsOf('{ "name":"a","n":1.0 }', client), `{${meta}, "name":"a","n":1.0 }`);
 });
 
-test('the client’s own description is kept as long as it sends the same', () => {
+test('the description of a client is reused as long as it stays the same', () => {
   const client = { capabilities: '{}', info: '{"name":"c","version":"1"}' };
   const level = (text: string) => JSON.parse(text)._meta['io.modelcontextprotocol/logLevel'];
   assert.equal(level(paramsOf('{"name":"a"}', client)), undefined);
@@ -39,7 +39,7 @@ test('the client’s own description is kept as long as it sends the same', () =
   assert.deepEqual(meta['io.modelcontextprotocol/clientCapabilities'], { roots: {} });
 });
 
-test('members that must go do so in any spelling, and large requests take the long way', () => {
+test('members that must go are removed in any spelling, and large requests take the slow path', () => {
   const client = { capabilities: '{}', info: null };
   for (const hidden of [
     '"task":{"ttl":1}',

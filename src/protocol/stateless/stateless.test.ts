@@ -34,7 +34,7 @@ describe('requests of stateful clients for stateless servers', () => {
     );
   });
 
-  test('keep the contents of `_meta`, except what would speak for the client', () => {
+  test('keep the contents of `_meta`, except fields that only the gateway sets', () => {
     const forged = '"io.modelcontextprotocol/protocolVersion":"1999","io.modelcontextprotocol/logLevel":"debug"';
     const request = scanned(
       `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":"p","traceparent":"00-a",${forged}},"cursor":""}}`,

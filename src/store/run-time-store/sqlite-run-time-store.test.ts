@@ -113,7 +113,7 @@ test('the snapshot has every record a second after the change', async () => {
   }
   const path = join(folder, 'many.db');
   assert.equal(existsSync(`${path}.snapshot`), false);
-  // Left by one that was killed; no process has the number.
+  // Left by a process that was killed; no process has this number.
   const unfinished = `${path}.snapshot.999999999.new`;
   writeFileSync(unfinished, 'half of one');
   await clock.advance(1_000);

@@ -29,7 +29,7 @@ function storeAt(name: string): RunTimeStore {
   return runTimeStore;
 }
 
-/** One database per name, as several nodes would share it; each opening begins with what is on the disk. */
+/** One database per name, as several nodes would share it; each opening reads the disk first. */
 const shared = new Map<string, RunTimeStore>();
 pinRecordsContract('over the run-time store in SQLite', {
   open(name) {
@@ -52,7 +52,7 @@ test('check:G4 pins survive the process that wrote them', async () => {
   assert.deepEqual([...own!.pins.values()], [pin('a')]);
 });
 
-test('a node that reads again what others wrote keeps what is the same', async () => {
+test('a node that reads the pins of others again keeps the objects of unchanged servers', async () => {
   const runTimeStore = storeAt('again.db');
   const [records, others] = [new StoredPins(runTimeStore, systemRandom), new StoredPins(runTimeStore, systemRandom)];
   const write = (server: string, pins: Pin[], removed: Pin[] = []) =>

@@ -57,14 +57,14 @@ test('spans arrive in batches, whole or after their delay, with ids, links, time
   assert.deepEqual([receiver.complaints, lost.value], [[], 0]);
 });
 
-test('what a receiver refuses for now is sent again; what it refuses for good, and what does not fit, is lost and counted', async () => {
+test('spans refused with 503 are sent again; spans refused with 400 or 401, or over the queue limit, are lost and counted', async () => {
   await using receiver = await OtlpTestReceiver.start();
   const { clock, tracer, lost, lines } = rig(`${receiver.url}/v1/traces`);
   receiver.refusals.push(503);
   tracer.begin('server', null)!.end(null);
   await clock.advance(5_000);
   await until(() => receiver.headers.length === 1);
-  // The receiver is waited for: the queue fills up.
+  // The sender waits for the receiver: the queue fills up.
   for (let i = 0; i < 2_100; i++) tracer.begin('server', null)!.end(null);
   assert.equal(lost.value, 52);
   await until(() => receiver.spans.length === 2_049);
@@ -89,7 +89,7 @@ test('what a receiver refuses for now is sent again; what it refuses for good, a
   );
 });
 
-test('the end sends what waits, and does not wait for a receiver that is away', async () => {
+test('close sends the spans that wait, and does not wait for a receiver that is away', async () => {
   const receiver = await OtlpTestReceiver.start();
   const { tracer, spans } = rig(`${receiver.url}/v1/traces`);
   tracer.begin('server', null)!.end(null);
@@ -103,7 +103,7 @@ test('the end sends what waits, and does not wait for a receiver that is away', 
   assert.match(away.lines.join(), /otlp_failed.*ECONNREFUSED/);
 });
 
-test('metrics do not pile up while a receiver is away: one post is tried again, and the end adds one', async () => {
+test('metrics do not pile up while a receiver is away: one post is tried again, and close sends one more', async () => {
   await using receiver = await OtlpTestReceiver.start();
   const { clock, metrics, sender, lost } = rig(`${receiver.url}/v1/metrics`);
   const calls = metrics.counter('trunkline_things_total', 'x', []).of();
@@ -120,7 +120,7 @@ test('metrics do not pile up while a receiver is away: one post is tried again, 
   assert.deepEqual([receiver.points.at(-1)?.point['asDouble'], lost.value], [20, 0]);
 });
 
-test('metrics go out at their interval and at the end, as totals, by the names of the conventions', async () => {
+test('metrics are sent at their interval and at the end, as totals, with the names of the conventions', async () => {
   await using receiver = await OtlpTestReceiver.start();
   const { clock, metrics, sender, lost } = rig(`${receiver.url}/v1/metrics`);
   const duration = metrics.histogram('mcp_server_operation_duration_seconds', 'x', ['mcp_method_name', 'error_type']);

@@ -9,7 +9,7 @@ const failed = (status: number): GatewayError =>
 
 function bench() {
   const clock = new FakeClock();
-  /** Every second call is of one of two callers, but for those below 0. */
+  /** Calls alternate between two callers; those below 0 are of a third. */
   const ejection = new OutlierEjection<number>(clock, (call) => (call < 0 ? 'one' : `${call % 2}`));
   let calls = 0;
   /** Sends a call that fails with this status, 0 for one that is answered; false where it is not sent. */
@@ -27,7 +27,7 @@ function bench() {
 test('fault:F23 after five 5xx answers in a row no calls are sent until a trial call succeeds', async () => {
   const { clock, ejection, call } = bench();
   for (let i = 0; i < 4; i++) assert.ok(call(503));
-  assert.ok(call(0), 'one good answer, and it counts from the start');
+  assert.ok(call(0), 'one good answer restarts the count');
   for (let i = 0; i < 5; i++) assert.ok(call(500));
   const refusal = ejection.refusal(99, 'a');
   assert.deepEqual([refusal?.code, refusal?.data.retryable, refusal?.data.retryAfterMs], ['NOT_SENT', true, 1_000]);
@@ -51,7 +51,7 @@ test('fault:F23 one call at a time is a trial; each failure doubles the wait, up
   await clock.advance(30_000);
   assert.equal(ejection.refusal(1_000, 'a'), null);
   assert.equal(ejection.refusal(1_000, 'a'), null, 'its own second attempt');
-  assert.notEqual(ejection.refusal(1_001, 'a'), null, 'while one tries, the others wait');
+  assert.notEqual(ejection.refusal(1_001, 'a'), null, 'the others wait during the trial call');
   ejection.ended(1_000);
   assert.equal(ejection.refusal(1_002, 'a'), null, 'it ended without an answer: the next may try');
 });
@@ -74,12 +74,12 @@ test('fault:F23 failures of one caller hold back only that caller; the others on
   };
   for (let id = -5; id < 0; id++) assert.ok(poison(id));
   assert.ok(!poison(-6));
-  assert.ok(call(0), 'it is well for another, and so for all');
+  assert.ok(call(0), 'the server answers another caller, and so all may call');
   for (let id = -15; id < -10; id++) assert.ok(poison(id));
   await clock.advance(1_000);
   assert.ok(poison(-16));
   assert.ok(!poison(-17));
-  assert.ok(call(500), 'this one had not failed yet');
+  assert.ok(call(500), 'this caller had not failed yet');
   assert.ok(!call(0));
   assert.ok(!call(0));
   await clock.advance(2_000);

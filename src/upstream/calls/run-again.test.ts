@@ -100,7 +100,7 @@ for (const { how, server, lose } of [
       [['notifications/cancelled', 'srv-1']],
     );
     const sent = script.links.reduce((sum, link) => sum + link.count('tools/call'), 0);
-    assert.equal(sent, 2, 'it is made again');
+    assert.equal(sent, 2, 'the call is sent again');
     await bench.clock.advance(60_000);
     assert.equal(failureOf(await outcome).code, 'TIMEOUT');
   });

@@ -194,7 +194,7 @@ test('the gateway cancels a call at a stateless HTTP server by closing its strea
   assert.deepEqual(script.last.abandoned, [script.last.lastOf('tools/call').id]);
 });
 
-test('fault:F07 junk on a pipe costs nothing; a bad answer on a request’s own stream is UPSTREAM_PROTOCOL', async () => {
+test('fault:F07 junk on a pipe is ignored; a bad answer on a request’s own stream is UPSTREAM_PROTOCOL', async () => {
   const bench = new UpstreamBench();
   const pipe = statefulScript();
   const http = hanging();

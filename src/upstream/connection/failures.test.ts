@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { printable } from '../../model/printable.ts';
 import { diagnosticLine } from './failures.ts';
 
-/** What the programs wrote, in the versions named, with host names and paths as they were. */
+/** The output of the programs in the versions named, with the original host names and paths. */
 const RECORDED: readonly (readonly [program: string, stderr: string, line: string])[] = [
   [
     'python 3.11, an exception',

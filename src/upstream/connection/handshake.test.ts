@@ -37,7 +37,7 @@ function httpStatus(status: number): GatewayError {
   });
 }
 
-test('S2.10 proto:S5 an old server gets initialize with the client’s own words after the probe, then notifications/initialized', async () => {
+test('S2.10 proto:S5 an old server gets initialize with the client’s own info and capabilities after the probe, then notifications/initialized', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -149,7 +149,7 @@ test('a server of 2026-07-28 that is slow to start keeps its process unless that
   }
 });
 
-test('an old program in place of a slow one that ended on initialize costs one more start', async () => {
+test('an old program in place of a slow one that ended on initialize gets initialize after two starts without it', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000, startupMs: 20_000 } });
   const silent = { 'server/discover': () => SILENCE, initialize: () => SILENCE };
   const script = new ScriptedServer({ ...statefulServer(), ...silent });
@@ -256,7 +256,7 @@ test('a server that answers unknown methods with an empty result is an old one',
   assert.deepEqual(methods(script.last).slice(0, 3), ['server/discover', 'initialize', 'notifications/initialized']);
 });
 
-test('the verdict is remembered over restarts of the gateway, and forgotten when it fails', async () => {
+test('the era verdict is remembered over restarts of the gateway, and forgotten when it proves wrong', async () => {
   const remembered = new Remembered();
   const script = statefulScript();
   const first = new UpstreamBench({ remembered });
@@ -268,7 +268,7 @@ test('the verdict is remembered over restarts of the gateway, and forgotten when
   answerText(await second.call('a', toolCall(client)));
   assert.equal(methods(script.last)[0], 'initialize');
 
-  // The server was upgraded meanwhile: it refuses initialize, so it is probed anew.
+  // The server was upgraded meanwhile: it refuses initialize, so it is probed again.
   const modern = statelessScript();
   const third = new UpstreamBench({ remembered });
   await third.run([serverOf('a'), modern]);
@@ -298,7 +298,7 @@ test('over HTTP any refusal of the probe leads to initialize, and its refusal to
     script.links.map((link) => link.kind),
     ['http', 'sse'],
   );
-  // Later connections need no detour.
+  // Later connections use HTTP+SSE at once.
   answerText(await bench.call('a', toolCall(clientOf('t', '{"sampling":{}}'))));
   assert.deepEqual(
     script.links.map((link) => link.kind),
@@ -353,7 +353,7 @@ test('S1.14 a server that never answers is given up after the start time limit, 
   assert.equal(script.live.length, 0);
 });
 
-test('what a server says at its start is shortened in the error, which states and logs keep', async () => {
+test('text of a server is shortened in the error of a failed start, which states and logs keep', async () => {
   const long = 'x'.repeat(2_000_000);
   const refuses = (_: unknown, link: ScriptedTransport, id: number) => {
     link.deliver({ jsonrpc: '2.0', id, error: { code: -32_000, message: long } });

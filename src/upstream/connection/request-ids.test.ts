@@ -22,7 +22,7 @@ import { systemRandom } from '../../model/random.ts';
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** Of all requests with ids that reached the server, in that order. */
+/** The ids of all requests that reached the server, in order of arrival. */
 function idsAt({ links }: ScriptedServer): number[] {
   return links.flatMap(({ seen }) =>
     seen.flatMap(({ id, method }) => (method !== undefined && typeof id === 'number' ? [id] : [])),
@@ -51,12 +51,12 @@ test('check:B4 the ids of 10,000 calls, over three processes that continue one s
   let rising = 0;
   for (let i = 1; i < ids.length; i++) {
     const step = ids[i]! - ids[i - 1]!;
-    // One in seven million would be so near by chance.
+    // By chance, one step in seven million would be so short.
     assert.ok(Math.abs(step) > 1, `${ids[i]} follows ${ids[i - 1]}`);
     if (step > 0) rising++;
   }
   assert.ok(Math.abs(rising / ids.length - 0.5) < 0.05, `${rising} of ${ids.length} are above the one before`);
-  // Nothing is counted anywhere inside.
+  // No part of an id is a counter.
   const texts = ids.map(String);
   for (let at = 0; at < 14; at++) {
     const firstOfPart = at === 0 || at === 5;
@@ -71,7 +71,7 @@ test('check:B4 an id in use is not issued again', async () => {
   const script = statefulScript();
   script.handlers['tools/call'] = () => SILENCE;
   let drawn = 0;
-  // Each number comes several times.
+  // Each number is drawn several times.
   const bench = new UpstreamBench({ random: { ...stillRandom(), below: () => Math.floor(drawn++ / 5) } });
   await bench.run([serverOf('a'), script]);
   const calls = Array.from({ length: 3 }, () => bench.call('a', toolCall(clientOf('one'))));

@@ -47,7 +47,7 @@ test('the wire has the gateway’s progress tokens; the client gets its own back
   assert.match(exchange.emitted[0]!.bytes.toString(), /"progressToken":9007199254740993,"progress":0\.50/);
 });
 
-test('progress of a task follows the answer that began it, under the client’s token, to its session', async () => {
+test('progress of a task after the answer that began it goes to its session, with the client’s token', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -185,7 +185,7 @@ test('check:C4 on a shared stateful connection the server’s requests are refus
   await outcome;
 });
 
-test('outside of calls a session’s server asks the session; a client that cannot be asked counts as one without the method', async () => {
+test('a server’s request outside of calls goes to its session; if the client cannot be asked, the answer is -32601', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);
@@ -246,11 +246,11 @@ test('messages on a request’s own stream belong to that request', async () => 
     calls.map((exchange) => exchange.emitted.length),
     [1, 0],
   );
-  // Another request's answer on this stream answers neither, and ends the one whose stream it is.
+  // An answer to another request on this stream answers neither, and fails the request of the stream.
   script.last.deliver({ jsonrpc: '2.0', id: second!.id, result: {} }, first!.id as number);
   assert.equal(bench.dropped(), 1);
   assert.equal(failureOf(await outcomes[0]!).code, 'UPSTREAM_PROTOCOL');
-  // An error without an id is the server's word on the request of the stream.
+  // An error without an id answers the request of the stream.
   script.last.deliver({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'no' } }, second!.id as number);
   assert.match(answerText(await outcomes[1]!), /"no"/);
 });
@@ -276,7 +276,7 @@ test('a subscription has the gateway’s id on the wire and the client’s id fo
   assert.match(answerText(await outcome), /"io.modelcontextprotocol\/subscriptionId":"my-listen"/);
 });
 
-test('an input request of a task belongs to the tasks/result that waits for it, beside any other call', async () => {
+test('an input request of a task goes to the tasks/result that waits for that task, not to another call', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),
@@ -327,7 +327,7 @@ test('an input request without a call is cancelled with its session when its con
   assert.match(reported!.bytes, /"requestId":8,/);
 });
 
-test('requests of a server before it has a client wait up to 1 MiB in all, and it learns that the others are refused', async () => {
+test('requests of a server that has no client yet wait, up to 1 MiB in all; the others are refused', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

@@ -11,13 +11,13 @@ function handshake(version: string) {
   return handshakeFromInitialize(result('1', text, 'stateful'));
 }
 
-test('handshakes are the same where a server says the same of itself in the same revision', () => {
+test('handshakes are the same if the server sends the same result in the same revision', () => {
   assert.ok(sameHandshake(handshake('1'), handshake('1')));
   assert.ok(!sameHandshake(handshake('1'), handshake('2')));
   assert.ok(!sameHandshake(handshake('1'), { ...handshake('1'), revision: '2025-06-18' }));
 });
 
-test('connections of a server keep one handshake result in memory as long as the server says the same', async () => {
+test('connections of a server share one handshake result in memory while the server sends the same', async () => {
   const bench = new UpstreamBench();
   const handlers = statefulServer();
   const script = new ScriptedServer(handlers);

@@ -87,7 +87,7 @@ test('S2.8 an engine that fails to stop a container is asked to remove it', asyn
   assert.deepEqual([await engine.containers(), logger.of('container_left')], [[], []]);
 });
 
-test('S2.8 what a killed gateway left and the engine does not remove is reported as left, and servers start', async () => {
+test('S2.8 a container that a killed gateway left and the engine does not remove is reported, and servers start', async () => {
   await using engine = await FakeDocker.start();
   const killed = gateway(engine, 'killed');
   await killed.transport.open(new RecordingReceiver());
@@ -100,7 +100,7 @@ test('S2.8 what a killed gateway left and the engine does not remove is reported
   await Promise.all([killed, next].map(({ transport }) => transport.close('interrupt')));
 });
 
-test('S2.8 S1.19 a failed start whose container stays says both, and what to do', async () => {
+test('S2.8 S1.19 the error of a failed start whose container stays has both reasons and the remedy', async () => {
   await using engine = await FakeDocker.start();
   engine.refuses.set('POST /containers/ID/start', 500).set(REMOVAL, 500);
   const { transport } = gateway(engine, 'one');
@@ -125,7 +125,7 @@ test('S2.8 a gateway that leaves an attached container ends its request for the 
   await owner.close('interrupt');
 });
 
-test('S2.8 fault:F31 an engine that hangs holds up no stop; what it did not remove goes before the next container starts', {
+test('S2.8 fault:F31 an engine that hangs blocks no stop; the next start first removes the container that was left', {
   timeout: 20_000,
 }, async () => {
   await using engine = await FakeDocker.start();
@@ -148,7 +148,7 @@ test('S2.8 fault:F31 an engine that hangs holds up no stop; what it did not remo
   for (const one of [another, beside]) await one.close('interrupt');
 });
 
-test('S2.8 a start waits for an engine that makes its container slowly, and one that comes after the start is removed later', {
+test('S2.8 a start waits for an engine that is slow to make its container; one made after a stop is removed later', {
   timeout: 20_000,
 }, async () => {
   await using engine = await FakeDocker.start();

@@ -13,7 +13,7 @@ import { Supervisor } from '../supervision/supervisor.ts';
 import { failureError, refusalError } from '../transport/http-refusal.ts';
 import { type FailureClass, failureClass } from './failure-class.ts';
 
-/** Says everything that a classification by text would go wrong on. */
+/** Has all words that would mislead a classification by text. */
 const TEXT = 'timeout: certificate x509 tls handshake, connection refused, EOF, status 500, context canceled';
 
 const failed = (kind: HttpFailureKind, sent = false) => failureError('a', new HttpFailure(kind, sent, TEXT), 1);
@@ -56,7 +56,7 @@ test('S3.8 check:F3 a failure is classified by its type and the codes of its cau
   ];
   for (const [error, expected] of cases) {
     assert.equal(failureClass(error), expected, `${error.code} ${error.cause}`);
-    // Wrapped on its way up it is still the same.
+    // An error that wraps it has the same class.
     const wrapped = new GatewayError(error.code, 'could not be started', { outcome: 'NOT_SENT', cause: error });
     assert.equal(failureClass(wrapped), expected);
   }

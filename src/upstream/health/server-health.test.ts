@@ -78,7 +78,7 @@ test('S3.11 the interval is set per server, can change while it runs, and 0 mean
   assert.equal(script.last.count('ping'), 3);
   const before = bench.clock.pending;
   await bench.set.apply(new Map([['a', { ...server, probeMs: 0 }]]));
-  // One timer for the server, and none when it is not asked.
+  // The server has one timer, and none while probes are off.
   assert.equal(bench.clock.pending, before - 1);
   await bench.clock.advance(600_000);
   assert.equal(script.last.count('ping'), 3);
@@ -187,7 +187,7 @@ test('S3.11 check:F1 a probe never ends a connection that answers calls meanwhil
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
   const client = clientOf('s');
   for (let i = 0; i < 4; i++) {
-    // The question is out, and a call is answered before its time is over.
+    // A probe is in flight, and a call is answered before the probe times out.
     await bench.clock.advance(31_000);
     answerText(await bench.call('a', toolCall(client)));
     await bench.clock.advance(34_000);
@@ -252,7 +252,7 @@ test('S3.8 S3.11 a tool error, a refusal and a cancelled call are not failures o
   assert.deepEqual([status.health, status.consecutiveFailures, status.restarts], ['healthy', 0, 0]);
 });
 
-test('a request with text that HTTP does not allow fails at once and alone, and counts against nothing', async () => {
+test('a request with text that HTTP does not allow is refused once, and is no failure of the server', async () => {
   const bench = new UpstreamBench();
   const script = statelessScript();
   const refused = failureError('a', new HttpFailure('malformed', false, 'not allowed'), 1);

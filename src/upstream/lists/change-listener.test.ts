@@ -75,7 +75,7 @@ test('check:G3 a broken stream is open again within about a second, and then the
   await settled();
   await bench.clock.advance(1_000);
   assert.equal(script.last.count('subscriptions/listen'), 2);
-  assert.equal(script.last.count('tools/list'), lists, 'not before the server listens out for changes');
+  assert.equal(script.last.count('tools/list'), lists, 'no list before the server acknowledges the stream');
   const { id } = script.last.lastOf('subscriptions/listen');
   const params = { notifications: {}, _meta: { 'io.modelcontextprotocol/subscriptionId': id } };
   script.last.deliver({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params }, id as number);

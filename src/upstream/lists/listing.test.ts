@@ -58,7 +58,7 @@ test('S2.11 the gateway does not request lists that the server does not declare'
   assert.equal(script.last.count('prompts/list') + script.last.count('resources/list'), 0);
 });
 
-test('S2.11 a server that declares no list at all is asked for its tools; they are offered, and the log has it', async () => {
+test('S2.11 a server that declares no list is asked for its tools; they are offered, and the log reports it', async () => {
   const bench = new UpstreamBench();
   const undeclared = (list: Handler) =>
     new ScriptedServer({
@@ -141,7 +141,7 @@ test('proto:C3 cache hints: the least of the pages, private unless all are publi
   assert.deepEqual([hintless.ttlMs, hintless.cacheScope], [0, 'private']);
 });
 
-test('catalogues are kept per kind of client; a look-up of a known one starts nothing', async () => {
+test('catalogues are kept per kind of client; a look-up of a known one starts no process', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.handlers['initialize'] = (params) => {
@@ -241,7 +241,7 @@ test('check:F7 the gateway does not request a failed list again for 5 s, for any
     tools: [scriptedTool('new')],
   });
   await bench.clock.advance(2_000);
-  assert.equal(asked(), failed + 5, 'and then by itself, of each process and of a fresh one');
+  assert.equal(asked(), failed + 5, 'the gateway then asks each process and a fresh one');
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
 });
 
@@ -301,11 +301,11 @@ test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and t
   assert.ok(script.last.count('tools/list') - before <= 3);
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
   assert.deepEqual(bench.events.changed.at(-1)?.lists, ['tools']);
-  // The session whose connection it is hears of it as often.
+  // The session that owns the connection gets at most as many notifications.
   assert.ok(bench.events.notifications.length <= 3 && bench.events.notifications.length >= 1);
 });
 
-test('known lists survive the gateway: served at once, refreshed behind, the difference reported', async () => {
+test('known lists survive a restart: served at once, refreshed in the background, differences reported', async () => {
   const remembered = new Remembered();
   const rich = clientOf('r', '{"sampling": {}}');
   const first = new UpstreamBench({ remembered });
@@ -340,7 +340,7 @@ test('known lists survive the gateway: served at once, refreshed behind, the dif
   assert.equal(changed.set.knownCatalog('a', rich), null);
 });
 
-test('check:D3 concurrent kinds of client are all listed, one after the other', async () => {
+test('check:D3 concurrent kinds of client all get their lists', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a'), script]);

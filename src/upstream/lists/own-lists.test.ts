@@ -12,7 +12,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 
 const CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
 
-/** A server whose processes list what the test says, by their number; others `base`. */
+/** A server whose processes list `base` and, each of them, the further tools that the test sets. */
 async function rig() {
   const bench = new UpstreamBench();
   const script = statefulScript();
@@ -32,7 +32,7 @@ async function rig() {
     use,
     names: (client: ClientProfile) =>
       bench.set.knownCatalog('a', client)?.lists.tools.items.map(({ key }) => key) ?? null,
-    /** The process that served this client last lists more, and says so. */
+    /** The process lists further tools, and sends a notification. */
     async grows(link: ScriptedTransport, ...names: string[]) {
       more.set(link, names);
       link.deliver(CHANGED);
@@ -61,7 +61,7 @@ test('S2.6 the lists of a session’s process are shown, and reported by its key
   assert.deepEqual(bench.set.status('a')?.tools, ['base'], 'the status says what a new session gets');
   await bench.clock.advance(10_000);
   const saved = [...bench.stores.knownCatalogs.load()].map(({ lists }) => lists.tools.items.length);
-  assert.deepEqual(saved, [1], 'nor is it remembered over restarts');
+  assert.deepEqual(saved, [1], 'the lists of a session are not stored');
 });
 
 test('S2.6 sessions with equal lists share one copy, or none if they equal the common list', async () => {
@@ -75,7 +75,7 @@ test('S2.6 sessions with equal lists share one copy, or none if they equal the c
   assert.equal(known(one), known(two));
   assert.notEqual(known(one), known(idle));
   await grows(script.links[0]!);
-  assert.equal(known(one), known(idle), 'and back');
+  assert.equal(known(one), known(idle), 'the session shares the common list again');
 });
 
 test('S2.6 a process that lists other items than the one before is listed when it begins', async () => {
@@ -85,17 +85,17 @@ test('S2.6 a process that lists other items than the one before is listed when i
   await use(two);
   assert.deepEqual([names(one), names(two)], [['base'], ['other']]);
   await settled();
-  assert.deepEqual(names(idle), ['other'], 'and what a fresh one lists is looked at again');
-  assert.deepEqual(names(one), ['base'], 'which is not what the older process lists');
+  assert.deepEqual(names(idle), ['other'], 'the lists of a new process are read again');
+  assert.deepEqual(names(one), ['base'], 'the older process still lists its own tools');
   assert.equal(script.links.length, 3);
   const own = bench.events.changed.filter(({ key }) => key === 'one');
   assert.ok(
     own.every(({ lists }) => lists.length === 0),
-    'nothing has changed for it',
+    'the lists of this session have not changed',
   );
 });
 
-test('S2.6 when its process has ended a session gets the lists of a fresh one, and a notification', async () => {
+test('S2.6 a session whose process has ended gets the lists of a new process, and a notification', async () => {
   const { bench, script, use, names, grows } = await rig();
   await use(one);
   await grows(script.links[0]!, 'extra');
@@ -128,7 +128,7 @@ test('S2.6 a client waits up to two seconds for lists that a process has just re
   const [link] = script.links;
   link!.deliver(CHANGED);
   await settled();
-  assert.equal(await listed(two, 0), false, 'the lists of another process are no matter of this one');
+  assert.equal(await listed(two, 0), false, 'the lists of another process do not delay this session');
   assert.deepEqual([await listed(one, 10), names(one)], ['waits', ['base']]);
   assert.deepEqual([await listed(one, 10), names(one)], [true, ['base', 'extra']]);
   // The next change is read a second after the last one.

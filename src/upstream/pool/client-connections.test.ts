@@ -10,7 +10,7 @@ function deferred() {
   return { promise, resolve };
 }
 
-test('check:C4 what was opened for a session that ended meanwhile is released once, after the last of its waiting work', async () => {
+test('check:C4 connections of a session that ended meanwhile are released once, after the last of its waiting work', async () => {
   const sessions = new WaitingSessions();
   const released: string[] = [];
   const release = (id: string) => released.push(id);
@@ -27,10 +27,10 @@ test('check:C4 what was opened for a session that ended meanwhile is released on
   assert.deepEqual(released, [], 'other work of the session may still open something');
   second.resolve();
   await Promise.all([work[1], other]);
-  assert.deepEqual(released, ['a'], 'a session that goes on keeps what was opened for it');
+  assert.deepEqual(released, ['a'], 'an open session keeps its connections');
 });
 
-test('a session that ends while its work fails is released as well; one that ends later is not kept', async () => {
+test('a session that ends while its work fails is released too; an end without waiting work is not kept', async () => {
   const sessions = new WaitingSessions();
   const released: string[] = [];
   const failing = deferred();

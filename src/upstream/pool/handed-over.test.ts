@@ -4,7 +4,7 @@ import { settled } from '../../../test/support/fake-clock.ts';
 import { ScriptedServer, type ScriptedTransport, statefulServer } from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
-/** It is not gone before it is let go. */
+/** Delays the end of the connection until the returned function runs. */
 function slow(link: ScriptedTransport): () => void {
   const { promise: gone, resolve: go } = Promise.withResolvers<void>();
   const close = link.close.bind(link);
@@ -24,7 +24,7 @@ async function used(...sessions: readonly string[]) {
   return { bench, script };
 }
 
-test('fault:F33 what serves a session ends in good order, and is handed over when nothing of it is left', async () => {
+test('fault:F33 a session is handed over when its connection was shut down in order and has ended', async () => {
   const { bench, script } = await used('other', 's');
   const go = slow(script.last);
   let over = false;
@@ -42,7 +42,7 @@ test('fault:F33 what serves a session ends in good order, and is handed over whe
   assert.equal(bench.set.status('a')?.state, 'running');
 });
 
-test('fault:F33 the node waits for what is already ending for a session', async () => {
+test('fault:F33 the hand-over waits for a connection of the session that is already ending', async () => {
   const { bench, script } = await used('s');
   const go = slow(script.last);
   bench.set.releaseSession('s');
@@ -56,7 +56,7 @@ test('fault:F33 the node waits for what is already ending for a session', async 
   await handed;
 });
 
-test('fault:F33 a singleton is handed over with everything that serves it, and sessions are notified that it began anew', async () => {
+test('fault:F33 a singleton is handed over after all its connections ended, and sessions are notified of a restart', async () => {
   const { bench, script } = await used('one', 'two');
   await bench.set.handOver('a', null);
   assert.equal(script.live.length, 0);

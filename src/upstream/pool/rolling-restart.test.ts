@@ -12,7 +12,7 @@ async function rigOf(replicas: number): Promise<{ bench: UpstreamBench; script: 
   return { bench, script };
 }
 
-/** Turns the clock until the restart is over. */
+/** Advances the clock until the restart is over. */
 async function over(bench: UpstreamBench, restarted: Promise<void>): Promise<void> {
   let done = false;
   void restarted.then(() => {
@@ -76,7 +76,7 @@ test('check:A13 a replica finishes its calls before it is restarted; its session
   assert.equal(script.live.length, 2);
 });
 
-test('check:A13 where one replica does not return, the others go on', async () => {
+test('check:A13 if one replica does not return, the others go on', async () => {
   const { bench, script } = await rigOf(3);
   script.openFails = new GatewayError('NOT_SENT', 'the program is broken');
   const restarted = bench.set.restart('a');
@@ -100,7 +100,7 @@ test('check:A13 the only replica that serves is not restarted while the others a
   answerText(await bench.call('a', toolCall(clientOf('one'))));
 });
 
-test('check:A13 a server that is suspended or removed while a replica finishes its calls keeps none of them', async () => {
+test('check:A13 a server that is suspended or removed while a replica finishes its calls keeps no replica', async () => {
   for (const end of ['suspended', 'removed'] as const) {
     const { bench, script } = await rigOf(2);
     script.handlers['tools/call'] = () => SILENCE;

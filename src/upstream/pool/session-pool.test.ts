@@ -104,7 +104,7 @@ test('requests of a server before its connection has an owner go to the owner', 
   script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'roots/list' });
   await settled();
   assert.equal(bench.events.requests.length, 0);
-  // The first call of the owner is waited for a moment, to ask on its stream.
+  // The request waits a moment for the first call of the owner, and is sent on its stream.
   script.handlers['tools/call'] = () => SILENCE;
   const exchange = toolCall(client);
   exchange.answer = bench.events.answer;
@@ -186,7 +186,7 @@ test('an idle warm connection makes room for a session, a busy connection never 
   assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
-test('a start that is cancelled in the start queue takes no place, and ends no idle process for one', async () => {
+test('a start that is cancelled in the start queue takes no place, and ends no idle process', async () => {
   // One of five places in the queue is for calls.
   const bench = new UpstreamBench({ maxProcesses: 5 });
   const idle = statefulScript();
@@ -226,7 +226,7 @@ test('the end of a client session closes its own connections, also those being o
   assert.equal(script.live.length, 0);
 });
 
-test('check:B4 upstream HTTP sessions survive the gateway’s process; a forgotten one is opened anew and its loss reported', async () => {
+test('check:B4 upstream HTTP sessions survive the gateway’s process; a forgotten one is replaced and its loss reported', async () => {
   const remembered = new Remembered();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -263,7 +263,7 @@ test('check:B4 upstream HTTP sessions survive the gateway’s process; a forgott
   assert.deepEqual(third.events.lost, ['one']);
 });
 
-test('check:C7 fault:F22 a lost HTTP session is opened anew once; unsent calls follow unnoticed, sent ones are UNKNOWN', async () => {
+test('check:C7 fault:F22 a lost HTTP session is replaced once; unsent calls are sent in the new one, sent ones are UNKNOWN', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),

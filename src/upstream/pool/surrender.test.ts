@@ -19,7 +19,7 @@ import {
 
 const client = clientOf('s');
 
-/** A server that is up, and is silent from now on when it is to be initialized. */
+/** A server that is up, and from now on does not answer `initialize`. */
 async function muteFromNowOn() {
   const bench = new UpstreamBench();
   const handlers = statefulServer();
@@ -34,7 +34,7 @@ async function muteFromNowOn() {
   return { bench, script, call };
 }
 
-/** It is not gone before it is asked to end at once. */
+/** Makes the connection close only when it is asked to end at once. */
 function stubborn(link: ScriptedTransport): void {
   const { promise: gone, resolve: go } = Promise.withResolvers<void>();
   const close = link.close.bind(link);

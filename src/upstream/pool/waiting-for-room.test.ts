@@ -14,7 +14,7 @@ import {
 
 const limits = { maxMessageBytes: 1 << 20, maxProcesses: 2 };
 
-/** Two sessions with a call in hand, which are all that the server may have. `begun`: whose later calls were sent. */
+/** A server at its limit: two sessions with a call in flight. `begun`: the later calls that were sent to it. */
 class FullServer {
   readonly bench = new UpstreamBench();
   readonly script: ScriptedServer = statefulScript();
@@ -54,7 +54,7 @@ test('S1.8 S1.15 check:C8 at the limit a call waits for the next process that be
   for (const session of ['three', 'four']) void full.call(session);
   await settled();
   await full.bench.clock.advance(500);
-  assert.deepEqual([full.ended, full.bench.events.lost], [[], []], 'processes with a call in hand stay');
+  assert.deepEqual([full.ended, full.bench.events.lost], [[], []], 'processes with a call in flight stay');
   assert.equal(full.script.live.length, 2);
   await full.answers(0);
   void full.call('five');
@@ -76,7 +76,7 @@ test('S1.8 S1.15 check:C8 at the limit a call waits for the next process that be
   assert.equal(full.bench.clock.pending, 0);
 });
 
-test('S1.8 at the limit a call waits two seconds, at most half of its own time, and is then refused', async () => {
+test('S1.8 at the limit a call waits two seconds, at most half of its timeout, and is then refused', async () => {
   for (const [timeoutMs, waitMs] of [
     [60_000, 2_000],
     [1_000, 500],

@@ -4,13 +4,13 @@ import fc from 'fast-check';
 import { cmdLine, isBatchFile } from './cmd-line.ts';
 
 /*
- * No Windows here. These are the rules of its readers, written from their documentation: variables on a command line and in
- * a batch file, special characters outside quotes, and how a C program splits its command line.
+ * The test does not need Windows: it follows the documented rules for variables on a command line and in a batch file, for
+ * special characters outside quotes, and for the arguments of a C program.
  */
 
 const VARIABLES: Readonly<Record<string, string>> = { cd: 'C:\\work', path: 'C:\\bin', a: '& calc.exe &' };
 
-/** Replaces variables; what is not set stays on a command line. `%name:~from,length%` is a part, with no length an empty one. */
+/** Replaces variables; an unset one stays on a command line. `%name:~from,length%` is a part, which is empty without length. */
 function withVariables(line: string): string {
   let out = '';
   for (let at = 0; at < line.length; ) {
@@ -37,7 +37,7 @@ function assertOneCommand(line: string): void {
   assert.ok(!quoted, `an open quote: ${line}`);
 }
 
-/** What a C program gets as its arguments. */
+/** The arguments that a C program gets from a command line. */
 function split(line: string): string[] {
   const words: string[] = [];
   for (let at = 0; at < line.length; ) {
@@ -64,7 +64,7 @@ function split(line: string): string[] {
   return words;
 }
 
-/** What the program gets that `npx.cmd` starts with `%*`. */
+/** The arguments of the program that `npx.cmd` starts with `%*`. */
 function received(line: string): readonly string[] {
   const [, options = '', command = ''] = /^((?:\/\S+ )+)"(.*)"$/s.exec(line) ?? [];
   assert.deepEqual(options.trim().split(' '), ['/d', '/e:on', '/v:off', '/s', '/c']);
@@ -117,7 +117,7 @@ test('arguments of a batch file arrive as they are', () => {
   assert.deepEqual(received(cmdLine(NPX, args)!), args);
 });
 
-test('any arguments do, whatever is beside what', () => {
+test('special characters in any order arrive as they are', () => {
   const character = fc.constantFrom(
     '"',
     '\\',
@@ -163,7 +163,7 @@ test('a line break or NUL is refused', () => {
   }
 });
 
-test('a batch file is known by its ending, as Windows reads it', () => {
+test('a batch file is recognized by its extension, as Windows reads it', () => {
   for (const file of ['npx.cmd', 'C:\\x.BAT', 'x.cmd.', 'x.bat  ', 'x.cmd . .']) assert.ok(isBatchFile(file), file);
   for (const file of ['npx', 'node.exe', 'x.cmd.exe', 'cmd', 'x.bats']) assert.ok(!isBatchFile(file), file);
 });

@@ -27,7 +27,7 @@ const OURS = {
   ABSENT: undefined,
 };
 
-test('security:10 S2.9 check:B1 a server inherits the minimal set, and what is declared', () => {
+test('security:10 S2.9 check:B1 a server inherits the minimal set, and gets its declared variables', () => {
   assert.deepEqual(
     childEnvironment({ env: asSecrets({ API_TOKEN: 'mine', HOME: '/other' }), inheritEnv: false }, OURS),
     {
@@ -73,7 +73,7 @@ test('S2.9 servers inherit certificates and what uvx, pip and npx need to reach 
     // Set by npm for the command that it runs: another npx would run that package.
     npm_config_package: 'node@24',
     npm_config_local_prefix: '/elsewhere',
-    // Of libuv, which reads it for the gateway's own process.
+    // Read by libuv for the gateway's own process.
     UV_THREADPOOL_SIZE: '16',
   };
   assert.deepEqual(childEnvironment({ env: {}, inheritEnv: false }, { ...reaching, ...kept }), reaching);
@@ -106,7 +106,7 @@ test('look-ups end after 4 s, and servers inherit nothing that the program sets 
   assert.equal(own['RES_OPTIONS'], 'timeout:2 attempts:2');
   assert.deepEqual(childEnvironment({ env: {}, inheritEnv: true }, own), given);
   assert.deepEqual(childEnvironment({ env: {}, inheritEnv: ['RES_OPTIONS'] }, own), given);
-  // The last ones are what the program would have set.
+  // The last pair has the values that the program itself sets.
   for (const [RES_OPTIONS, UV_THREADPOOL_SIZE] of [
     ['timeout:7', '4'],
     [own['RES_OPTIONS']!, own['UV_THREADPOOL_SIZE']!],
@@ -119,7 +119,7 @@ test('look-ups end after 4 s, and servers inherit nothing that the program sets 
   assert.deepEqual(
     childEnvironment({ env: {}, inheritEnv: true }, await program(own)),
     given,
-    'a gateway started by one',
+    'a gateway started by a gateway',
   );
 });
 
@@ -145,7 +145,7 @@ test('a listed name is passed, even if it is a secret', () => {
   assert.ok(!('EDITOR' in environment) && !('ABSENT' in environment));
 });
 
-test('S2.9 the process has exactly that environment', { timeout: 20_000 }, async () => {
+test('S2.9 the process has exactly the inherited and the declared environment', { timeout: 20_000 }, async () => {
   const script = `echo "{\\"seen\\":\\"$HOME $GREETING $EDITOR $GITHUB_TOKEN\\"}"; read line`;
   const bench = stdioBench(shellSpec(script, { env: { GREETING: 'hello' } }), {
     environment: { ...OURS, PATH: process.env['PATH'] },
@@ -164,7 +164,7 @@ test('S1.19 the report finds unset names that a container or the definition pass
   const args = ['run', '-i', '-e', 'HERE', '-e', 'GONE', '--env=ALSO_GONE', '-e', 'SET=x', '-e', 'DECLARED', 'image'];
   const own = { HERE: '1', PATH: '/bin', LISTED: '' };
   const env = { DECLARED: new Secret('y') };
-  // What is not inherited is not handed on, though it is set.
+  // A variable that is set but not inherited is not passed on.
   assert.deepEqual(missingVariables(specOf('/usr/bin/docker', args, { env }), own), ['ALSO_GONE', 'GONE', 'HERE']);
   const inheriting = specOf('docker', args, { env, inheritEnv: ['HERE', 'LISTED', 'NOWHERE'] });
   assert.deepEqual(missingVariables(inheriting, own), ['ALSO_GONE', 'GONE', 'NOWHERE']);

@@ -66,7 +66,7 @@ test('a line at the limit passes; one byte more is dropped up to its newline, an
   }
 });
 
-test('the limit is that of the line without its end, wherever the bytes are cut', () => {
+test('the limit is for the line without its line break, wherever the bytes are cut', () => {
   const kept: string[] = [];
   let overflows = 0;
   const nothing = (): void => {};

@@ -35,7 +35,7 @@ function bench(lineMs: number): {
 const flood = (count: number): string => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`).join('');
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Until ten turns have brought nothing more. */
+/** Resolves when ten turns in a row have brought nothing more. */
 async function rested(taken: () => number): Promise<void> {
   for (let idle = 0, before = taken(); idle < 10; idle++) {
     await turn();
@@ -62,7 +62,7 @@ test('goal:G12 fault:F12 a flood of messages in one chunk is read in slices: oth
   );
 });
 
-test('goal:G12 a flood leaves the loop to other work for longer than it uses it', async () => {
+test('goal:G12 during a flood at least a millisecond is left for other work between two slices', async () => {
   const { stream, lines } = bench(0.5);
   stream.write(flood(640));
   let restless = 0;
@@ -74,7 +74,7 @@ test('goal:G12 a flood leaves the loop to other work for longer than it uses it'
   assert.equal(restless, 0, 'slices with less than a millisecond before them');
 });
 
-test('goal:G12 while a slice is over, chunks wait in the stream', async () => {
+test('goal:G12 between two slices, chunks wait in the stream', async () => {
   const { stream, lines } = bench(5);
   stream.write(flood(2_000));
   await turn();
@@ -128,7 +128,7 @@ test('single messages are delivered as they come', async () => {
   }
 });
 
-test('slicing gives the same lines as the whole', async () => {
+test('sliced reading gives the same lines as reading everything at once', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 4_000 }), { minLength: 1, maxLength: 6 }),
@@ -145,7 +145,7 @@ test('slicing gives the same lines as the whole', async () => {
   );
 });
 
-test('goal:G12 a line of a megabyte is read in slices with other turns in between and no rest; one without end rests', async (t) => {
+test('goal:G12 a line of a megabyte is read in slices with other turns in between and no rest; reading a longer one rests', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = new PassThrough({ highWaterMark: 1 << 24 });
   let now = 0;
@@ -159,7 +159,7 @@ test('goal:G12 a line of a megabyte is read in slices with other turns in betwee
     },
     () => now,
   );
-  // As many as are taken before it is taken for a flood.
+  // As many chunks as are read before the line counts as a flood.
   const chunks = 12;
   for (let i = 0; i < chunks; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
   let most = 0;
@@ -171,7 +171,7 @@ test('goal:G12 a line of a megabyte is read in slices with other turns in betwee
   }
   // Five times 0.2 ms are the first chunk beyond a slice that had at least four.
   assert.ok(most <= 2 * 5 * 64 * 1024, `${most} bytes in one turn`);
-  assert.ok(turns <= chunks, 'it did not wait for a clock');
+  assert.ok(turns <= chunks, 'no slice waited for a timer');
   for (let i = 0; i < 100; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
   let rests = 0;
   for (; taken < (chunks + 100) * 64 * 1024; rests++) {
@@ -179,10 +179,10 @@ test('goal:G12 a line of a megabyte is read in slices with other turns in betwee
     const before = taken;
     t.mock.timers.tick(3);
     await rested(() => taken);
-    assert.equal(taken, before, 'four milliseconds');
+    assert.equal(taken, before, 'a rest lasts four milliseconds');
     t.mock.timers.tick(1);
   }
-  assert.ok(rests > 10, `it was left alone ${rests} times`);
+  assert.ok(rests > 10, `${rests} rests`);
 });
 
 test('goal:G12 fault:F14 output that no reader waits for is read in few pieces, and the writer waits', async (t) => {

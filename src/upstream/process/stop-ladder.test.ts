@@ -21,7 +21,7 @@ after(async () => {
 
 interface Started extends StdioBench {
   readonly mark: string;
-  /** Where the script of a test leaves a trace. */
+  /** The file that the script of a test writes. */
   readonly trace: string;
 }
 
@@ -93,7 +93,7 @@ for (const reason of ['remove', 'shutdown', 'interrupt'] satisfies CloseReason[]
 }
 
 test('check:B1 fault:F15 a wrapper that dies at once leaves no server behind', LIMIT, async () => {
-  // As with npx: the shell is our child, the server its child, and only the shell sees the SIGTERM of a naive close.
+  // As with npx: the shell is our child, the server its child; a close that signals only our child would miss the server.
   const { transport, mark, text } = await start(`${UP}; "$NODE" "$SERVER"; :`, 2);
   assert.equal(await text(1, { do: 'echo', text: 'through the shell' }), 'through the shell');
   await transport.close('interrupt');

@@ -4,7 +4,7 @@ import { type QueueLimits, type QueueOutput, WriteQueue } from './write-queue.ts
 
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
 
-/** A pipe that takes what it is given at once, unless it is full; a broken one takes nothing. */
+/** A pipe that takes every write at once, unless it is full; a broken one takes nothing. */
 class Pipe implements QueueOutput {
   readonly writes: string[] = [];
   errored: Error | null = null;
@@ -167,5 +167,5 @@ test('a message above the limit is written at once if the pipe takes it, and ref
   assert.equal(queue.push(message('x'.repeat(2_000)), 10), false);
   pipe.empty();
   await turn();
-  assert.ok(queue.push(message('x'.repeat(2_000)), 10), 'one of any size is taken when none waits');
+  assert.ok(queue.push(message('x'.repeat(2_000)), 10), 'a message of any size is taken when no other waits');
 });

@@ -38,7 +38,7 @@ test('S1.19 a failed start stays visible in full, also while the next one runs',
   assert.deepEqual(reported(), ['it has ended', null, '']);
   reports.ended(endedWith(3, 'no such file'));
   const first = ['it has ended', { code: 3, signal: null }, 'no such file'];
-  assert.deepEqual(reported(), first, 'what is left of its process may come after it');
+  assert.deepEqual(reported(), first, 'the exit of the process may be reported after the failure');
   reports.starting();
   assert.deepEqual(reported(), first);
   reports.ended(endedWith(4, 'no such folder'));
@@ -94,7 +94,7 @@ const coded = (code: string): Error => Object.assign(new Error(code), { code });
 const failed = (kind: HttpFailure['kind'], code: string, sent = false): GatewayError =>
   new GatewayError('NOT_SENT', code, { cause: new HttpFailure(kind, sent, code, coded(code)) });
 
-test('S1.19 the report says of a remote server at which step its start failed, and what to do', () => {
+test('S1.19 the report names the step at which the start of a remote server failed, and a remedy', () => {
   const cases: [GatewayError, string, RegExp][] = [
     [failed('dns', 'ENOTFOUND'), 'name', /knows box\.example; correct the host/],
     [failed('dns', 'EAI_AGAIN'), 'name', /no name server answers/],

@@ -24,7 +24,7 @@ function bench(): { readonly story: ServerHistory; readonly reported: string[] }
   return { story: new ServerHistory('a', news), reported };
 }
 
-test('check:J1 the story keeps the steps of a server, bounded, oldest first', () => {
+test('check:J1 the history keeps the last 50 steps of a server, oldest first', () => {
   const { story } = bench();
   const part = new LastState();
   story.setCurrent(part, 0);

@@ -30,7 +30,7 @@ const STATES: readonly ServerState[] = [
 
 const passing = () => new GatewayError('NOT_SENT', 'connection refused');
 
-/** A supervisor whose launches the test ends one by one, with everything it tells in order. */
+/** A supervisor whose launches the test ends one by one, with everything it reports, in order. */
 class Rig {
   readonly clock = new FakeClock();
   readonly reported: string[] = [];
@@ -99,7 +99,7 @@ test('S3.20 check:A5 every step that the table lacks is refused and changes noth
     }
   }
   assert.ok(refused > 80, `${refused}`);
-  // Up is reached by a start alone, and nothing starts while it stops.
+  // Only a start leads to an up state, and no start begins while the server stops.
   for (const from of STATES) {
     for (const to of STATES.filter((state) => UP.has(state)))
       assert.equal(canTransition(from, to), from === 'starting', `${from} ${to}`);
@@ -122,7 +122,7 @@ test('S3.6 S3.20 the first state is unknown; a listener gets each step once, in 
   const machine: StateMachine = new StateMachine('a', clock, {
     moved: ({ from, to, reason, failure, at }) => {
       heard.push(`${from} ${to} ${reason} ${failure} ${at - clock.wall()}`);
-      // A listener that acts at once is not heard of before what it acts on.
+      // A step that a listener causes is reported after the step that it reacts to.
       if (to === 'failed') machine.move('starting');
       heard.push(`end of ${to}`);
     },
@@ -150,7 +150,7 @@ test('S3.5 the hook runs before the state is auth_required, once per request', a
   void rig.supervisor.start();
   await rig.fail(new GatewayError('AUTH_REQUIRED', 'a asks for credentials'));
   assert.deepEqual(seen, ['starting', 'hook AUTH_REQUIRED in starting', 'auth_required']);
-  // Not a failure, and nothing but credentials helps.
+  // This is not a failure, and no retry is planned.
   assert.equal(rig.supervisor.consecutiveFailures, 0);
   assert.equal(rig.supervisor.nextRetryAt, null);
   assert.equal(rig.clock.pending, 0);
@@ -161,7 +161,7 @@ test('S3.5 the hook runs before the state is auth_required, once per request', a
   assert.deepEqual(seen, ['starting', 'connected', 'hook AUTH_REQUIRED in connected', 'auth_required']);
 });
 
-test('S3.7 check:A6 concurrent starts are one; success resets the count and the next attempt, the last one is kept', async () => {
+test('S3.7 check:A6 concurrent starts are one; success resets the count and the next attempt, not the last one', async () => {
   const rig = new Rig(false);
   const { supervisor, clock } = rig;
   assert.deepEqual([supervisor.lastAttemptAt, supervisor.nextRetryAt], [null, null]);
@@ -200,7 +200,7 @@ test('S3.17 check:F4 counters, last attempt and next retry follow failures, a st
   assert.equal(rig.launches.length, 2);
 });
 
-test('S3.2 check:F3 two transient failures are failed, the third is unreachable; a process never is', async () => {
+test('S3.2 check:F3 two transient failures make a server failed, a third unreachable; a process stays failed', async () => {
   for (const local of [false, true]) {
     const rig = new Rig(local);
     const states: ServerState[] = [];
@@ -229,7 +229,7 @@ test('S3.9 check:A4 stopping a stopped server does nothing; a remote server ends
     await rig.supervisor.stop();
     assert.equal(rig.halts, 1);
     assert.equal(rig.reported.length, 4);
-    // Suspended instead, and stopped again: nothing runs that would have to be ended.
+    // Suspended and then stopped again: no process runs that would have to be ended.
     await rig.supervisor.stop('suspended');
     assert.equal(rig.supervisor.state, 'suspended');
     await rig.supervisor.stop();
@@ -287,7 +287,7 @@ test('S3.4 the grace period ends at once when the server is stopped, and a start
   await settled();
   assert.equal(rig.clock.pending, 1);
   await rig.supervisor.stop();
-  // Without the clock having moved.
+  // The clock has not moved.
   await restart;
   assert.equal(rig.clock.pending, 0);
   assert.deepEqual([rig.supervisor.state, rig.launches.length], ['stopped', 1]);

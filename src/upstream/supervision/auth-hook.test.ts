@@ -29,7 +29,7 @@ test('S3.5 S3.7 fault:F20 the hook gets the current definition and the challenge
   });
   const before = httpServerOf('a', { description: 'at first' });
   await bench.run([before, unauthorized()]);
-  // Nothing that needs a new connection: the same upstream goes on under the new definition.
+  // This change needs no new connection: the same upstream goes on under the new definition.
   await bench.set.apply(new Map([['a', { ...before, description: 'by now' }]]));
   const error = failureOf(await bench.call('a', toolCall(clientOf('s'))));
   assert.equal(error.code, 'AUTH_REQUIRED');
@@ -59,7 +59,7 @@ test('S3.5 a hook that throws does not suppress any event', async () => {
   assert.equal(bench.set.status('a')?.state, 'auth_required');
 });
 
-test('S3.7 a challenge is read if there is one; long or broken ones do no harm', () => {
+test('S3.7 a challenge is read if there is one; long or broken values cause no error', () => {
   const of = (challenge: string | null) =>
     challengeOf(new GatewayError('AUTH_REQUIRED', 'x', { cause: { status: 401, challenge } }));
   assert.deepEqual(of(null), { resourceMetadata: null, scope: null, issuer: null });
@@ -77,7 +77,7 @@ test('fault:F20 requests that arrive too late for a connection about to end do n
   await settled();
   const { last } = script;
   const [asked, ...late] = last.seen.filter(({ method }) => method === 'tools/call').map(({ id }) => Number(id));
-  // As an HTTP transport tells it: those that came after the first 401, then those that waited for their own.
+  // The order of an HTTP transport: first the requests after the first 401, then those that waited for their own.
   for (const id of late) last.lose(id, 'NOT_SENT', new GatewayError('NOT_SENT', 'the connection has ended'));
   last.lose(asked!, 'NOT_SENT', new GatewayError('AUTH_REQUIRED', 'credentials'));
   last.end({ kind: 'auth_required', challenge: CHALLENGE });

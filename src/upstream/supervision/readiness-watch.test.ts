@@ -29,14 +29,14 @@ test('check:F9 S2.26 the gateway looks for a missing remote server every 500 ms,
   await bench.clock.advance(4_900);
   assert.equal(looks.length, 9);
   assert.equal(looks[0], 'http://127.0.0.1/a');
-  assert.equal(script.links.length, 1, 'looking is no attempt');
+  assert.equal(script.links.length, 1, 'a look is not an attempt to connect');
   listening = true;
   script.openFails = null;
   await bench.clock.advance(500);
   assert.equal(bench.set.status('a')!.state, 'connected');
   assert.equal(bench.set.status('a')!.consecutiveFailures, 0);
   const seen = looks.length;
-  // From now on it is the supervisor's curve alone.
+  // From now on only the supervisor's backoff applies.
   script.openFails = new GatewayError('NOT_SENT', 'connection refused');
   script.last.end({ kind: 'unreachable', error: script.openFails });
   await bench.clock.advance(10_000);
@@ -68,7 +68,7 @@ test('check:F9 the gateway does not look for a server that is suspended or remov
   assert.equal(looks.length, 2);
   await bench.set.apply(new Map());
   await settled();
-  assert.equal(bench.clock.pending, 1, 'the sweep');
+  assert.equal(bench.clock.pending, 1, 'only the sweep is pending');
 });
 
 test('the probe finds out whether an address has a listener', async () => {

@@ -5,7 +5,7 @@ import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 
-test('S4.12 after a death attempts follow at growing intervals without end; a restart begins anew', async () => {
+test('S4.12 after a death attempts follow at growing intervals without end; a restart resets them', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { start: 'eager' }), script]);
@@ -13,7 +13,7 @@ test('S4.12 after a death attempts follow at growing intervals without end; a re
   const status = () => bench.set.status('a')!;
   const opened = () => script.links.length;
 
-  // From health: at once, with a transport of its own.
+  // A healthy server that dies is started again at once, with a new transport.
   const before = opened();
   script.last.end();
   await settled();
@@ -30,7 +30,7 @@ test('S4.12 after a death attempts follow at growing intervals without end; a re
     const pause = status().nextRetryAt! - bench.clock.wall();
     const links = opened();
     await bench.clock.advance(pause - 1);
-    assert.equal(opened(), links, 'not before its time');
+    assert.equal(opened(), links, 'no attempt before nextRetryAt');
     await bench.clock.advance(1);
     assert.equal(opened(), links + 1);
     pauses.push(pause);
@@ -46,7 +46,7 @@ test('S4.12 after a death attempts follow at growing intervals without end; a re
   await settled();
   await bench.clock.advance(200);
   await restarted;
-  assert.equal(status().nextRetryAt! - bench.clock.wall(), pauses[0], 'the count began anew');
+  assert.equal(status().nextRetryAt! - bench.clock.wall(), pauses[0], 'the intervals start again');
   script.openFails = null;
   await bench.clock.advance(pauses[0]!);
   assert.equal(status().state, 'running');

@@ -93,7 +93,7 @@ test('goal:G13 one place is reserved for calls; after eight calls in a row one s
   assert.deepEqual(bench.begun.slice(-1), ['call 8']);
 });
 
-test('an attempt keeps its place and joins the first of its parts', async () => {
+test('an attempt keeps its place; one that follows several attempts joins the first of them', async () => {
   const bench = new Bench();
   const queue = new StartQueue({ ...LIMITS, width: 1 }, bench.clock);
   const [whole, first, second] = [new Attempt(), new Attempt(), new Attempt()];
@@ -118,7 +118,7 @@ function randomOf(seed: number): (below: number) => number {
 interface Start {
   readonly attempt: Attempt;
   readonly order: number;
-  /** Since when a call waits for it, in the order of all that happens. */
+  /** The step since which a call waits for it; null without a call. */
   call: number | null;
   state: 'waiting' | 'had' | 'over';
   begunAt: number;
@@ -180,7 +180,7 @@ test('property: starts, calls, ends, cancels and hangs in any order: never too m
       } else if (what === 8) await settled();
       else await clock.advance(random(700));
     }
-    // Whatever hangs gives its place up, so that all of them get one.
+    // Starts that hang give up their places, so that all starts get one.
     for (let i = 0; i < 300 && starts.some(({ state }) => state === 'waiting'); i++) await clock.advance(1_000);
     assert.deepEqual(
       starts.filter(({ state }) => state === 'waiting').map(({ order }) => order),

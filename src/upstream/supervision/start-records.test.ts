@@ -15,7 +15,7 @@ function markFile(t: TestContext): string {
   return join(folder, 'starts.json');
 }
 
-test('fault:F42 one crash holds no server back, two in a row do; a start that ends between them counts', async (t) => {
+test('fault:F42 two crashes in a row hold a server back, one does not; a finished start resets the count', async (t) => {
   const file = markFile(t);
   await new StartRecords(file, clock).of('a', 'd').begin(begun);
   const second = new StartRecords(file, clock);
@@ -24,7 +24,7 @@ test('fault:F42 one crash holds no server back, two in a row do; a start that en
   ended();
   assert.ok(!existsSync(file));
   await second.of('a', 'd').begin(begun);
-  assert.equal(new StartRecords(file, clock).of('a', 'd').blockedReason, null, 'the first of a new row');
+  assert.equal(new StartRecords(file, clock).of('a', 'd').blockedReason, null, 'first crash after a finished start');
   await new StartRecords(file, clock).of('a', 'd').begin(begun);
   const held = new StartRecords(file, clock);
   assert.match(held.of('a', 'd').blockedReason ?? '', /twice in a row/);
@@ -72,7 +72,7 @@ test('fault:F42 a start that waits for its place when the process ends does not 
   assert.notEqual(new StartRecords(file, clock).of('begins', 'd').blockedReason, null);
 });
 
-test('an orderly end counts no start, and a foreign file counts as empty', async (t) => {
+test('an orderly end of the process is no crash, and a foreign file counts as empty', async (t) => {
   const file = markFile(t);
   const marks = new StartRecords(file, clock);
   await marks.of('a', 'd').begin(begun);
@@ -87,7 +87,7 @@ test('an orderly end counts no start, and a foreign file counts as empty', async
   }
 });
 
-test('fault:F42 a start that only waits is suspect for ten seconds, and then holds up no other', async (t) => {
+test('fault:F42 a start that does not finish is suspect for ten seconds, and then delays no other', async (t) => {
   const file = markFile(t);
   const first = new StartRecords(file, clock);
   await Promise.all(['mute', 'slow'].map((name) => first.of(name, 'd').begin(begun)));

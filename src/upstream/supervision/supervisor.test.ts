@@ -53,7 +53,7 @@ test('fault:F01 a local process that dies at its start: failed with a reason, at
   assert.equal(bench.set.status('a')?.nextRetryAt, bench.clock.wall() - 120_000 + 213_000);
 });
 
-test('fault:F01 a call to a failed server makes one early attempt for all, at most every 5 s, and is NOT_SENT', async () => {
+test('fault:F01 calls to a failed server share one early attempt, at most every 5 s, and are NOT_SENT', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   script.openFails = refused();
@@ -69,7 +69,7 @@ test('fault:F01 a call to a failed server makes one early attempt for all, at mo
   assert.equal(script.links.length, before + 1);
   failureOf(await bench.call('a', toolCall(clientOf('s'))));
   assert.equal(script.links.length, before + 1);
-  // The early attempt does not push the planned one away.
+  // The early attempt does not postpone the planned one.
   assert.equal(bench.set.status('a')?.consecutiveFailures, 3);
   script.openFails = null;
   await bench.clock.advance(5_000);
@@ -110,7 +110,7 @@ test('fault:F02 a call whose process died before the write goes to the fresh pro
   };
   answerText(await bench.call('a', toolCall(client)));
   assert.equal(script.links.length, 2);
-  // And the next one: the death was noticed before the call.
+  // And the next call: the gateway noticed the death before it.
   script.last.end();
   answerText(await bench.call('a', toolCall(client)));
   assert.equal(script.links.length, 3);
@@ -210,7 +210,7 @@ test('fault:F23 fault:F24 a remote server that three calls could not reach is do
   answerText(await bench.call('a', toolCall(client)));
 });
 
-test('fault:F23 a server that asks for up to 30 s of patience gets it, and the repeated call succeeds', async () => {
+test('fault:F23 a server may ask for a delay of up to 30 s; the repeated call after it succeeds', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const run = script.handlers['tools/call']!;
@@ -247,7 +247,7 @@ test('restart waits 200 ms between stop and start, joins a restart in progress, 
   assert.equal(script.links.length, 2);
 });
 
-test('a call, and a list, that wait for a start that a restart cancels wait for the start at its end', async () => {
+test('if a restart cancels a start, the call and the list that wait for it wait for the next start', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -266,7 +266,7 @@ test('a call, and a list, that wait for a start that a restart cancels wait for 
   assert.equal((await listed)?.lists.tools.items.length, 1);
 });
 
-test('a stop during a start wins: nothing is left and nothing starts later', async () => {
+test('a stop ends a start in progress: no process is left and none starts later', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -283,7 +283,7 @@ test('a stop during a start wins: nothing is left and nothing starts later', asy
   assert.equal(bench.set.status('a')?.state, 'stopped');
 });
 
-test('W2.3 W4.1 a start outlives the call that wanted it', async () => {
+test('W2.3 W4.1 a start continues if the call that caused it is cancelled', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();
   const { initialize } = script.handlers;
@@ -350,7 +350,7 @@ test('a start requested during a stop follows it, unless another stop came later
   assert.equal(supervisor.state, 'suspended');
 });
 
-test('a start precedes others for the calls that wait for it, and for no call that a failed server refused before', async () => {
+test('calls that wait for a start give it priority; a call that a failed server refused before does not', async () => {
   const clock = new FakeClock();
   const attempts: Attempt[] = [];
   const supervisor = new Supervisor(

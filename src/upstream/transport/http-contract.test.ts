@@ -8,7 +8,7 @@ import type { TransportReceiver } from './transport.ts';
 
 type Wire = 'http with event streams' | 'http with JSON' | 'sse' | 'json';
 
-/** A server the contract plays itself, behind each wire over HTTP. */
+/** The server that the contract controls, behind each transport over HTTP. */
 class PlayedServer implements FakeServer {
   readonly #wire: Wire;
   readonly #bodies: Buffer[] = [];

@@ -17,7 +17,7 @@ import { refusalOf } from './http-refusal.ts';
 
 const LIMIT = { timeout: 20_000 };
 const PARALLEL = 32;
-/** Where every request gets a verdict, it is waited for, however slow the machine is. */
+/** For a test in which every request gets an answer: the transport waits for it, also on a slow machine. */
 const PATIENT = { limits: { settleMs: 15_000 } };
 
 async function withServer(

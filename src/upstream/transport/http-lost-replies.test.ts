@@ -44,7 +44,7 @@ function response(id: number, type: 'json' | 'events'): string {
   return `HTTP/1.1 200 OK\r\nContent-Type: ${media}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-/** Where to cut something of this length, first and last byte included. */
+/** Offsets at which to cut a text of this length, first and last byte included. */
 function offsets(length: number): number[] {
   return Array.from({ length: OFFSETS }, (_, i) => Math.round((i * (length - 1)) / (OFFSETS - 1)));
 }
@@ -134,7 +134,7 @@ describe('lost replies', LIMIT, () => {
     }
   }
 
-  test('fault:F24 initialize is not repeated where a new connection ends, and once where a kept one does', async () => {
+  test('fault:F24 initialize is not repeated if a new connection ends, and is repeated once if a kept one does', async () => {
     let answers = 0;
     const server = await RawServer.start((socket, request) => {
       if (answers-- > 0) socket.write(response(idOf(request), 'json'));

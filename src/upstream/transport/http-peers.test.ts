@@ -117,7 +117,7 @@ describe('real servers over HTTP', LIMIT, () => {
       assert.match(JSON.stringify(await result(bench, 3)), /héllo/);
       await server.stop();
       if (mode === 'sse') await bench.receiver.until(() => bench.receiver.closedReasons.length > 0);
-      // Only once the kept connections are seen to be gone is it certain that nothing was sent.
+      // It is certain that nothing was sent only after the loss of the kept connections is noticed.
       await sleep(50);
       ask(bench, 4, 'tools/call', { name: 'echo', arguments: { message: 'anyone?' } });
       assert.equal((await bench.receiver.loss(4)).outcome, 'NOT_SENT');

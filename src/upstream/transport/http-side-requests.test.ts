@@ -6,7 +6,7 @@ import { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
 import { HttpHeads } from './http-wire.ts';
 
-/** A client whose server says nothing; keeps what was asked and what was aborted. */
+/** A client whose server does not answer; it keeps the requests and counts the aborted ones. */
 class SilentClient implements HttpClientPort {
   readonly asked: { readonly request: HttpRequest; readonly handler: ResponseHandler }[] = [];
   aborted = 0;
@@ -70,7 +70,7 @@ test('further notifications wait up to a bound, and are dropped when the transpo
   assert.deepEqual([client.asked.length, client.aborted, clock.pending], [256, 256, 0]);
 });
 
-test('the client does not read an unrequested body without end', () => {
+test('a request is aborted when its unrequested body exceeds 64 KiB', () => {
   const { client, post } = bench();
   post();
   const { handler } = client.asked[0]!;

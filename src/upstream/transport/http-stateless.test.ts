@@ -24,7 +24,7 @@ describe('Streamable HTTP, stateless era', LIMIT, () => {
   for (const reply of ['json', 'sse'] as const) {
     test(`check:B4 discover and call, answered as ${reply}: no session, no GET, no DELETE`, () =>
       stateless({ reply }, async (server, bench) => {
-        // While probing, the revision is the message's own header; afterwards the connection's.
+        // While probing, the header with the revision comes from the message; afterwards from the connection.
         const probe = {
           _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' },
         };

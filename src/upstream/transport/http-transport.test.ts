@@ -70,7 +70,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       assert.equal(posted(server, 'tools/call').headers['mcp-session-id'], 'session-1');
     }));
 
-  test('S2.7 sessions that last 5 s ask a server that has no GET stream for it; short ones do not', async () => {
+  test('S2.7 sessions that last 5 s ask a server without a GET stream again; short ones do not', async () => {
     const server = await StatefulServer.start({ listen: 405 });
     const clock = new FakeClock();
     const spec = { type: 'http' as const, url: server.url, headers: asSecrets({}), tls: {} };
@@ -90,7 +90,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
     await clock.advance(1);
     benches.push(await open());
     await clock.advance(4_999);
-    assert.equal(asked(), 1, 'it has said so lately');
+    assert.equal(asked(), 1, 'the server refused it recently');
     await clock.advance(1);
     await eventually(() => asked() === 2);
     benches.push(await open());
@@ -181,7 +181,7 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
   }
 
   for (const deleted of [200, 204, 405, 500]) {
-    test(`the gateway deletes the session at the end, ${deleted} or not`, () =>
+    test(`the gateway deletes the session at the end, also if the server answers ${deleted}`, () =>
       stateful({ deleted }, async (server, bench) => {
         await initialize(bench, 1);
         await bench.transport.close('remove');
@@ -349,7 +349,7 @@ describe('opening', LIMIT, () => {
   }
 });
 
-test('a notification that the server answers with 200 and a body, or refuses, disturbs nothing', LIMIT, () =>
+test('a notification that the server refuses with 500 and a body does not disturb calls', LIMIT, () =>
   stateful(
     {
       intercept: (message, { res }) => {

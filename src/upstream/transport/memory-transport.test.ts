@@ -98,7 +98,7 @@ test('a server in memory that throws has crashed: calls are UNKNOWN, then it is 
   assert.equal(receiver.closedReasons[0]?.kind, 'protocol');
 });
 
-test('a server in memory that cannot be made is NOT_SENT at open', async () => {
+test('open fails with NOT_SENT if the server in memory cannot be made', async () => {
   const transport = new MemoryTransport('fake', () => {
     throw new Error('no such thing');
   });

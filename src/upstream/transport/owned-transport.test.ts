@@ -142,7 +142,7 @@ test('fault:F31 a local process that goes to another node before its start is no
   assert.doesNotMatch(JSON.stringify(log), /process_started/);
 });
 
-test('check:H4 what a node owns for a process is released once, when the process has ended and nothing of it is left', async () => {
+test('check:H4 the ownership of a process is released once, when the process has ended and its transport is closed', async () => {
   const owned = new PlayedOwned();
   const left = Promise.withResolvers<void>();
   let link: MemoryLink | null = null;
@@ -164,7 +164,7 @@ test('check:H4 what a node owns for a process is released once, when the process
   await transport.open(receiver);
   link!.exit();
   await new Promise(setImmediate);
-  assert.equal(owned.released, 0, 'something of it is left');
+  assert.equal(owned.released, 0, 'the transport is not closed yet');
   left.resolve();
   await new Promise(setImmediate);
   assert.equal(owned.released, 1);
@@ -172,7 +172,7 @@ test('check:H4 what a node owns for a process is released once, when the process
   assert.equal(owned.released, 1);
 });
 
-test('the node starts nothing that another node owns', async () => {
+test('the node does not start a process that another node owns', async () => {
   const refusal = new Error('node b owns it');
   const transport = new OwnedTransport({
     server: 'memory',
@@ -192,14 +192,14 @@ test('the environment of a process has the epoch, in a cluster only', () => {
   assert.equal(withEpoch(server, ''), server);
 });
 
-test('check:H4 what the node gets to own for a connection that was closed meanwhile is released at once', async () => {
+test('check:H4 ownership that arrives after the connection was closed is released at once', async () => {
   const owned = new PlayedOwned();
   const own = Promise.withResolvers<OwnedProcess>();
   const transport = new OwnedTransport({
     server: 'memory',
     kind: 'memory',
     own: () => own.promise,
-    make: () => assert.fail('nothing is started'),
+    make: () => assert.fail('a process was started'),
   });
   const opened = transport.open(new RecordingReceiver());
   await transport.close('remove');

@@ -1,7 +1,7 @@
 import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { ScriptedServer, SILENCE } from '../../../test/support/scripted-server.ts';
 
-/** What tests of upstreams talk to in the place of a process promises what the real transports do. */
+/** The scripted server, which tests of upstreams use in place of a process, meets the contract of real transports. */
 transportContract({
   name: 'scripted',
   pushes: true,

@@ -39,7 +39,7 @@ async function legacy(
   }
 }
 
-/** Opens towards a GET that is answered by hand; the error it ends in. */
+/** Opens a transport to a server that answers the GET with `respond`; returns the error. */
 async function openingFails(
   respond: Parameters<typeof HttpStage.start>[0],
   options: BenchOptions = {},
@@ -54,7 +54,7 @@ async function openingFails(
     await transport.close('remove');
     await stage.stop();
   }
-  throw new assert.AssertionError({ message: 'it opened' });
+  throw new assert.AssertionError({ message: 'the transport opened' });
 }
 
 describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
@@ -212,7 +212,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
       }));
   }
 
-  test('a refused POST is a loss with a reason, without the session; 404 ends the session', () => {
+  test('a refused POST is a loss with a reason that does not have the session id; 404 ends the session', () => {
     let status = 500;
     return legacy(
       {
