@@ -1,6 +1,6 @@
 const HEADING = '### ';
 
-/** The text of RESULTS.md with these tables in place of those of the same scenarios; each says which run it is of. */
+/** The text of RESULTS.md where these tables replace those of the same scenarios; each table names its run. */
 export function accepted(text: string, tables: readonly string[], run: string, order: readonly string[]): string {
   const [head = '', ...before] = text.split(`\n${HEADING}`);
   const sections = new Map(before.map((section) => [nameOf(section), section.trim()]));

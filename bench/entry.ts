@@ -3,10 +3,10 @@ import type { Scenario } from './scenarios.ts';
 import type { Behind, Running, Scene, Target } from './targets/target.ts';
 
 const WARM_UP_MS = 700;
-/** In the round that does not count: enough for compilers to have done their work, also on a slow machine. */
+/** In the round that is not counted: long enough for the compilers to finish, also on a slow machine. */
 const FIRST_WARM_UP_MS = 4000;
 const FIRST_WARM_UP_OPERATIONS = 150_000;
-/** As much of an error as a table bears. */
+/** The longest error text that a table shows. */
 const MAX_REASON = 300;
 
 /** One target in front of one kind of server, while a scenario is measured. */
@@ -16,12 +16,12 @@ export interface Entry {
   readonly sameEra: boolean;
   running: Running | null;
   problem: string;
-  /** At how many places the load arrives. */
+  /** The number of URLs that receive the load. */
   doors: number;
   readonly findings: Finding[];
 }
 
-/** What the target is measured in front of: the first that it can serve, and what that is compared with. */
+/** The servers behind the target: the first kind that it can serve, and the kind for the comparison. */
 export function entriesOf(scenario: Scenario, target: Target): Entry[] {
   const behind = scenario.behind.find((candidate) => target.canServe(candidate));
   const entry = (what: Behind, sameEra: boolean) => ({
@@ -38,7 +38,7 @@ export function entriesOf(scenario: Scenario, target: Target): Entry[] {
   return [entry(behind, false), entry(scenario.sameEra, true)];
 }
 
-/** What its load generator is to do; the target is started for it where it does not run yet. */
+/** The job of the load generator. Starts the target if it does not run yet. */
 export async function jobFor(entry: Entry, scenario: Scenario, scene: Scene, measureMs: number): Promise<Job> {
   entry.running ??= await entry.target.start(scene, entry.behind);
   entry.doors = 1 + (entry.running.alsoUrls?.length ?? 0);
@@ -46,7 +46,7 @@ export async function jobFor(entry: Entry, scenario: Scenario, scene: Scene, mea
 }
 
 function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Running, measureMs: number): Job {
-  // A session may be a process behind stdio, and it is calls that are measured there: one session for all targets.
+  // Behind stdio a session may be a process, but the bench measures calls there: one session for all targets.
   const maxSessions = behind === 'stdio' ? 1 : target.maxSessions;
   return {
     url: running.url,
@@ -77,7 +77,7 @@ export function firstWarmUp({ kind, tool }: Job): Pick<Job, 'warmUpMs' | 'warmUp
   };
 }
 
-/** What makes its row void, if anything does. `counts`: it is one of the findings of the row. */
+/** Keeps the finding, or marks the row as failed. `counts`: the finding is one of those of the row. */
 export function keep(entry: Entry, scenario: Scenario, finding: Finding, counts: boolean): void {
   if (finding.wrong > 0) fail(entry, scenario, `${finding.wrong} wrong answers: ${finding.firstWrong}`);
   else if (finding.operations === 0) fail(entry, scenario, 'no answer in the measured time');

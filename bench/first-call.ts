@@ -15,7 +15,7 @@ const SERVER = ['npx', '-y', '@modelcontextprotocol/server-everything@2026.8.31'
 const NPX = ['npx', '-y', 'trunkline'] as const;
 const GATEWAY_OPTIONS = ['--json', '--port', '0', '--control-port', '0'];
 
-/** What a beginner waits for, from the command to the answer of the first call. */
+/** The times of a new user, from the command to the answer of the first call. */
 export interface FirstCall {
   readonly way: string;
   /** With nothing in npm's cache. */
@@ -25,13 +25,13 @@ export interface FirstCall {
 
 type Program = readonly [string, ...string[]];
 
-/** One that has Node and npm, and nothing else. */
+/** A machine that has only Node and npm. */
 interface Machine {
   readonly cwd: string;
   readonly env: Record<string, string>;
 }
 
-/** Each gives the time. */
+/** Each function returns the time in milliseconds. */
 const WAYS = {
   [SERVER.join(' ')]: callServer,
   [[...NPX, '--', ...SERVER].join(' ')]: (machine: Machine) => callThrough(machine, NPX),
@@ -47,10 +47,10 @@ const WAYS = {
 };
 
 /**
- * Calls a tool of a server from npm by the SDK's client: at the server alone, through `npx trunkline`, and through an installed
- * trunkline, without the time to install it; beside them `npx trunkline --version`, which starts and calls nothing. In this
- * order. The ways take turns, each with a home of its own. npm gets trunkline from a registry on this machine and the rest
- * from where this machine gets it.
+ * Calls a tool of a server from npm with the SDK's client, in this order: at the server alone, through `npx trunkline`, and
+ * through an installed trunkline, without the time to install it; then runs `npx trunkline --version`, which starts and calls
+ * nothing. The ways take turns, each with its own home folder. npm gets trunkline from a registry on this machine, and other
+ * packages from the registry that this machine uses.
  */
 export async function measureFirstCalls(rounds: number): Promise<FirstCall[]> {
   // A cache of npm is on a disk; the temporary folder of proofs is not.

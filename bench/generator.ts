@@ -19,7 +19,7 @@ export async function generate(job: Job): Promise<Finding> {
   }
 }
 
-/** A load generator that stays, with its connections and sessions, and measures whenever it is its turn. */
+/** A load generator that keeps its connections and sessions, and measures at each of its turns. */
 export class Generator {
   readonly #process: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -34,18 +34,18 @@ export class Generator {
     this.#lines = createInterface({ input: this.#process.stdout! })[Symbol.asyncIterator]();
   }
 
-  /** What it found right after its warm-up: all that it finds, where it measures once. */
+  /** The finding right after the warm-up; the only one of a generator that measures once. */
   warmedUp(): Promise<Finding> {
     return this.#timely(this.#finding());
   }
 
-  /** What it found in one turn. */
+  /** The finding of one turn. */
   turn(): Promise<Finding> {
     this.#process.stdin!.write('\n');
     return this.#timely(this.#finding());
   }
 
-  /** Its sessions end too. */
+  /** Ends the generator and its sessions. */
   async end(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const ended = once(this.#process, 'exit');
@@ -59,7 +59,7 @@ export class Generator {
     return JSON.parse(value) as Finding;
   }
 
-  /** One whose target answers no more would wait for ever. */
+  /** Kills a generator whose target no longer answers: it would wait for ever. */
   async #timely<T>(work: Promise<T>, patienceMs = PATIENCE_MS): Promise<T> {
     const late = setTimeout(() => this.#process.kill('SIGKILL'), patienceMs);
     return work.finally(() => clearTimeout(late));

@@ -24,7 +24,7 @@ export interface StartUp {
   readonly listMs: number;
 }
 
-/** Starts the gateway cold and again on the state of before, as often as there are rounds. */
+/** In each round, starts the gateway cold and then again with the stored state. */
 export async function measureStartUp(scene: Scene, rounds: number): Promise<StartUp[]> {
   const cold: StartUp[] = [];
   const known: StartUp[] = [];
@@ -46,7 +46,7 @@ async function startOnce(scene: Scene, folder: string, state: StartUp['state']):
   const listeningCpuMs = cpuUs([child.pid]) / 1000;
   try {
     const listMs = await untilList(facts.mcpUrl, STDIO_SERVERS * TOOLS, PATIENCE_MS);
-    // What was learnt is written behind; the next start is to know it.
+    // The gateway writes the catalogues in the background; the next start needs them.
     await delay(500);
     return { state, listeningMs, readyMs: facts.readyMs, listeningCpuMs, listMs };
   } finally {

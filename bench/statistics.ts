@@ -1,9 +1,9 @@
-/** 0 where there are none. */
+/** The median; 0 without values. */
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** Between two of them where it falls between two; 0 where there are none. */
+/** Interpolates between the two nearest values; 0 without values. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * share;

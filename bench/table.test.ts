@@ -15,7 +15,7 @@ function reported(one: readonly number[], two: readonly number[], problem = ''):
 }
 
 test('a limit is judged by the median of the ratios of the same rounds, and may be reached exactly', () => {
-  // The medians alone, 200 to 100, would say 2.00.
+  // The ratio of the two medians, 200 to 100, would be 2.00.
   assert.equal(
     reported([100, 200, 10], [110, 200, 500]),
     'CPU per call, two to one: 1.10 (half of the 3 rounds 1.05 to 25.55), at most 1.10: holds',

@@ -53,8 +53,8 @@ const FIGURES: Readonly<Record<Limit['figure'], string>> = {
 };
 
 /**
- * Whether the limit holds, in a sentence: by the median of the ratios of the rounds, or turns. What else the machine does falls on
- * both targets alike within a round, not from one round to the next.
+ * Whether the limit holds, in a sentence: by the median of the ratios of the rounds, or turns. Other load on the machine
+ * affects both targets alike within a round, but not from one round to the next.
  */
 export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): string {
   const measured = (name: string) =>

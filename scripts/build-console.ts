@@ -19,9 +19,9 @@ export async function buildConsole(outDir: string, emptyOutDir = true): Promise<
       outDir,
       emptyOutDir,
       target: 'es2022',
-      // Addresses of data would need more of the Content-Security-Policy.
+      // Assets inlined as data: URLs would need a wider Content-Security-Policy.
       assetsInlineLimit: 0,
-      // A sheet that came with a page would stay, and change the pages that are opened after it.
+      // A style sheet of one page would stay loaded, and change the pages that are opened after it.
       cssCodeSplit: false,
       modulePreload: { polyfill: false },
       reportCompressedSize: false,

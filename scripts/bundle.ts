@@ -1,21 +1,21 @@
-/** Puts what tsc made of the modules together in a few files: to find and load four hundred takes half of a start. */
+/** Bundles the modules that tsc compiled into a few files: finding and loading four hundred takes half of a start. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { rolldown } from 'rolldown';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 
-/** Two levels deep like the modules they are made of, which find `package.json` and `schema/` from where they are. */
+/** The parts are two levels deep like the modules in them, which find `package.json` and `schema/` by relative paths. */
 const PARTS = 'parts';
 const TYPES = 'types';
-/** Small modules that every command needs: one part and not five. */
+/** Small modules that every command needs, in one part instead of five. */
 const TOGETHER = [
   { name: 'basics', test: /dist\/(?:cli\/(?:exit-code|command-input|flags)|model\/printable|app\/version)\.js$/ },
 ];
 const ENTRIES = { index: 'index', client: 'client', compat: 'compat/index' };
 
 /**
- * Leaves in the folder the four ways in, the parts they share or load when needed, and a declaration file for each of the
+ * Leaves in the folder the four entry points, the parts they share or load when needed, and a declaration file for each of the
  * three that programs import. Packages stay imports. The reaper's program is started by its path, next to the part that
  * starts it.
  */
@@ -52,7 +52,7 @@ async function programs(dist: string): Promise<BundledFile[]> {
   return output.map((file) => [file.fileName, file.type === 'chunk' ? file.code : file.source]);
 }
 
-/** Classes that two entries name stand in a file of their own: with two declarations they would be two types. */
+/** A class that two entries use is in a file of its own: with two declarations it would be two types. */
 async function declarations(dist: string): Promise<BundledFile[]> {
   const build = await rollup({ input: entriesWith(dist, '.d.ts'), external: isPackage, plugins: [dts()] });
   const { output } = await build.generate({

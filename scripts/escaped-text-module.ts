@@ -52,7 +52,7 @@ export function escapedTextModule(): Buffer {
 }
 
 /**
- * Which bytes are escaped, a block at a time and without a branch, is what simdjson does: subtracting the backslashes that may
+ * Finds the escaped bytes, a block at a time and without a branch, as simdjson does: subtracting the backslashes that may
  * begin an escape from the bits after them carries through each run of backslashes.
  */
 function findCode(): number[] {
@@ -73,13 +73,13 @@ function findCode(): number[] {
     ...[GET, CODES, GET, BACKSLASHES, I64_AND, TEE, CODES, I64_CONST, 63, I64_SHR_U, SET, ESCAPED],
     ...[GET, AT, I32_CONST, ...signedLeb(64n), 0x6a, TEE, AT, GET, LENGTH, 0x49, 0x0d, 0], // at += 64; br_if at < length
     END,
-    // Of the last block, which may be cut short: whether the last byte of the text escapes the next one.
+    // The last block may be cut short: take the bit that says whether the last byte of the text escapes the next one.
     ...[GET, CODES, GET, LENGTH, I32_CONST, 1, 0x6b, 0xad, I64_SHR_U, I64_CONST, 1, I64_AND, 0xa7],
     ...[I32_CONST, 0x7f, 0x73, END], // -1 ^ bit: -1 or -2
   ];
 }
 
-/** Pushes 64 bits: which bytes of the block are this one. */
+/** Pushes 64 bits, set for the bytes of the block that equal `byte`. */
 function mask(byte: number): number[] {
   return [0, 16, 32, 48].flatMap((offset) => [
     ...[GET, AT, 0xfd, 0x00, 0, offset], // v128.load

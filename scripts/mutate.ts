@@ -4,7 +4,7 @@
  * a copy of the checkout and leaves the checkout alone. Exit 1: a row whose tests pass without its behaviour, or fail
  * with it.
  *
- * `--jobs N`: so many copies at a time (1). `--keep FILE`: adds each result to FILE and leaves out rows that FILE has as
+ * `--jobs N`: N copies at a time (default 1). `--keep FILE`: adds each result to FILE and leaves out rows that FILE has as
  * killed for the same mutation: a run that was cut off goes on from there.
  */
 import { execFileSync, spawn } from 'node:child_process';
@@ -36,7 +36,7 @@ interface Result {
   readonly by: Pick<Ran, 'file' | 'title' | 'reason'> | null;
 }
 
-/** No test takes so long. */
+/** Longer than any test takes. */
 const SILENT_MS = 180_000;
 
 const root = resolve(import.meta.dirname, '..');
@@ -87,7 +87,7 @@ async function tried(mutation: Mutation, copy: string): Promise<Result> {
   const by = await firstFailure(row, copy, tests);
   writeFileSync(join(copy, file), text);
   if (by === null) return result('SURVIVED');
-  // A test of a contract suite is reported of the suite's file.
+  // The runner reports a test of a contract suite under the file of the suite.
   const anyway = await firstFailure(row, copy, tests.includes(by.file) ? [by.file] : tests, by.title);
   return anyway === null ? result('killed', by) : result('TESTS FAIL ANYWAY', anyway);
 }
@@ -100,8 +100,8 @@ function testsOf(row: string): string[] {
 }
 
 /**
- * The first test that cites the row, or has that title, and fails in this copy. The tests are ended then: with a
- * behaviour taken out, each further one may wait until its time is over.
+ * The first test that cites the row, or has that title, and fails in this copy. The run ends with it: without the
+ * behaviour, each further test may wait until its timeout.
  */
 async function firstFailure(row: string, copy: string, files: readonly string[], only?: string): Promise<Ran | null> {
   const arguments_ = [
@@ -124,7 +124,7 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
   const ended = once(child, 'exit');
   let failed: Ran | null = null;
   const end = (): void => signalGroup(child.pid!, 'SIGKILL');
-  // A loop without end, which the runner cannot cut off.
+  // An endless loop, which the runner cannot interrupt.
   const endless = setTimeout(end, SILENT_MS);
   process.once('exit', end);
   for await (const line of createInterface(child.stdout)) {
@@ -137,7 +137,7 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
     break;
   }
   clearTimeout(endless);
-  // What the tests started has this long to end what it started itself.
+  // The processes of the tests have this long to end the processes that they started.
   if (failed !== null) setTimeout(end, 5_000);
   await ended;
   process.off('exit', end);
@@ -148,7 +148,7 @@ function signalGroup(leader: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-leader, signal);
   } catch {
-    // All have ended.
+    // All processes have ended.
   }
 }
 

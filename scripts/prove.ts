@@ -53,7 +53,7 @@ if (group === undefined || !GROUPS.includes(group) || !Number.isSafeInteger(give
   process.exit(1);
 }
 
-// The ledger's fsync is to be honest, not slow.
+// In /dev/shm the fsync calls of the ledger are fast.
 if (existsSync('/dev/shm')) {
   process.env['TRUNKLINE_PROVE_DIR'] ??= process.env['TMPDIR'] ?? '/tmp';
   process.env['TMPDIR'] = '/dev/shm';

@@ -1,7 +1,7 @@
 import { idsIn } from '../test/e2e/citations.ts';
 import type { Ran } from './run-record.ts';
 
-/** What a run has not shown, as lines for people, and whether it fails for that. */
+/** The requirements that a run has not proven, as text, and whether the run fails for them. */
 export interface RunVerdict {
   readonly lines: readonly string[];
   readonly fails: boolean;

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 
 const BIN = resolve(import.meta.dirname, '../node_modules/.bin');
 
-/** TypeScript 6, which bundles the declarations, has a `tsc` too, four times as slow; npm links the one or the other. */
+/** TypeScript 6, which bundles the declarations, also has a `tsc`, four times as slow; npm links either of them. */
 const PROGRAMS: Readonly<Record<string, string>> = { tsc: resolve(BIN, '../typescript/bin/tsc') };
 
 /** Runs a program of node_modules/.bin (or PATH) on our terminal; resolves with its exit code. */

@@ -2,9 +2,9 @@
  * `npm test`: the whole test suite. Arguments narrow it to files whose path contains one of them:
  * `npm test -- protocol gateway`. Tests start and stop what they need themselves.
  *
- * With `TRUNKLINE_TEST_AGAIN=1` (CI, whose machine others load) up to six files in which a test failed are run once
- * more, alone. Passing then makes the run pass, with a loud word: such a test, or what it tests, has a defect. There
- * every requirement must have been proven by a test that ran; elsewhere this is required of the rows of the mission.
+ * With `TRUNKLINE_TEST_AGAIN=1` (CI, on a machine that other jobs load) up to six files with a failed test are run once
+ * more, alone. If they pass then, the run passes with a warning: such a test, or the code it tests, has a defect. In CI
+ * every requirement must be proven by a test that ran; elsewhere this is required of the rows of the mission only.
  *
  * The whole suite builds the package first, and gateways that it starts run what users run. Narrowed runs start the sources.
  */
@@ -19,7 +19,7 @@ import { run as runProgram } from './run.ts';
 import runRecord, { type Ran } from './run-record.ts';
 import { runVerdict } from './run-verdict.ts';
 
-/** Of test files. The machines this runs on have two cores, and half of the files wait for most of their time. */
+/** Number of test files that run at once. The machines have two cores, and half of the files wait most of the time. */
 const AT_ONCE = 3;
 const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
@@ -34,7 +34,7 @@ const files = [
 ]
   .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: (path) => path.endsWith('node_modules') }))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
-  // The long files are under test/: begun last, one would run alone in the end.
+  // The long files are under test/ and start first: one that starts last would run alone at the end.
   .sort((a, b) => Number(b.startsWith('test/')) - Number(a.startsWith('test/')) || (a < b ? -1 : 1));
 
 if (files.length === 0) {

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Their tables are looked up, not read. */
+/** Pages whose tables do not count: users look them up and do not read them. */
 const REFERENCE = ['docs/config.md', 'docs/config-errors.md', 'docs/errors.md'];
 
 /** Words of each guide for users: README and `docs/*.md`, without code blocks, comments and targets of links. */

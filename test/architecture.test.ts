@@ -26,7 +26,7 @@ const BELOW_APP: readonly string[] = [
   'control',
 ];
 
-/** Who may import whom; type imports count. The table of docs/developers/architecture.md, as data. */
+/** The modules that each module may import, types included. The table of docs/developers/architecture.md, as data. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   model: [],
   telemetry: ['model'],
@@ -89,7 +89,7 @@ test('the walk found the sources and their imports', () => {
   assert.deepEqual(
     [...modules].filter((name) => !(name in MAY_IMPORT)),
     [],
-    'modules that the table does not know',
+    'modules that are not in the table',
   );
 });
 
@@ -128,7 +128,7 @@ test('no import cycle', () => {
   assert.deepEqual(cycles, []);
 });
 
-test('submodules of a module are layered: none imports, directly or not, what imports it', () => {
+test('submodules of a module are layered: none imports, directly or not, one that imports it', () => {
   const submoduleOf = (path: string): string | null => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0] ?? null;
   const below = new Map<string, Set<string>>();
   for (const { path, imports } of product) {
@@ -174,13 +174,13 @@ test('only policies decide what a caller may have: no other file of the gateway 
       .filter(({ text }) => checks.test(stripComments(text)))
       .map(({ path }) => path)
       .sort(),
-    // What the operator pinned, which the policy `approved` asks.
+    // The pins of the operator, which the policy `approved` reads.
     ['src/gateway/drift/guards.ts'],
   );
   const policies = gateway.filter(({ imports }) =>
     imports.some((path) => /gateway\/policy\/(?:tool-filter|param-headers|rate-limit)\.ts$/.test(path)),
   );
-  assert.deepEqual(policies, [], 'policies are asked by way of the one list');
+  assert.deepEqual(policies, [], 'other files use the policies only through their list');
 });
 
 test('drivers are named only in their folder and in the composition root', () => {
@@ -191,7 +191,7 @@ test('drivers are named only in their folder and in the composition root', () =>
   );
 });
 
-test('no file imports what loads all of undici at every start: http comes from `http/node-http`', () => {
+test('no file imports `node:http` itself, which loads all of undici: http comes from `http/node-http`', () => {
   const loading = /^import (?!type\b)[^;]*from 'node:https?'/m;
   assert.deepEqual(
     product.filter(({ text }) => loading.test(text)).map(({ path }) => path),

@@ -79,7 +79,7 @@ export const one: (router: OwnRouter) => Router = (router) => router;
 export type Reply = [MCPToolReply, ToolCallResult, GatewayError];
 `;
 
-/** Built, packed and unpacked as npm would, with the dependencies of this checkout beside it. No network. */
+/** Builds, packs and unpacks the package as npm would, with the dependencies of this checkout beside it. No network. */
 before(async () => {
   const tarball = await packPackage(work);
   mkdirSync(installed, { recursive: true });
@@ -96,7 +96,7 @@ before(async () => {
 
 after(() => rmSync(work, { recursive: true, force: true }));
 
-/** The modules of the package that these import, and so on; what they load only when it is needed does not count. */
+/** The modules of the package that these import, directly or indirectly, without dynamic imports. */
 function loadedAtStart(...from: string[]): Set<string> {
   const found = new Set<string>();
   const load = (module: string): void => {
@@ -120,11 +120,11 @@ test('the packed package has what it needs and nothing else', () => {
     files.filter((file) => /\.(test|contract)\.|^src\b|^test\b|node_modules/.test(file)),
     [],
   );
-  // Types too may name only what is installed with it.
+  // Types, too, may name only packages that are installed with it.
   const strangers = files
     .filter((file) => /^dist\/(?!ui\/).*\.(js|d\.ts)$/.test(file))
     .flatMap((file) => {
-      // Programs that the package writes have imports too, as text.
+      // The package also has programs as text, with their own imports; those do not count.
       const { body } = parseAst(readFileSync(join(installed, file), 'utf8'), {
         lang: file.endsWith('.js') ? 'js' : 'dts',
       });
@@ -137,13 +137,13 @@ test('the packed package has what it needs and nothing else', () => {
   const modules = loadedAtStart('main.js', 'parts/serve.js');
   assert.ok(
     modules.size > 5 && modules.size < 40,
-    `${modules.size} modules: each of them takes its time at every start`,
+    `${modules.size} modules: each of them slows down each program start`,
   );
   const declarations = files.filter((file) => file.endsWith('.d.ts'));
-  assert.ok(declarations.length <= 5, `one for each way in, and what they share: ${declarations.join(' ')}`);
+  assert.ok(declarations.length <= 5, `one for each entry, and shared ones: ${declarations.join(' ')}`);
 });
 
-test('every link of its documents leads to a file that is in it', () => {
+test('every link in a document of the package leads to a file of the package', () => {
   const documents = (readdirSync(installed, { recursive: true }) as string[]).filter((file) => file.endsWith('.md'));
   assert.ok(documents.includes('README.md') && documents.length > 20, documents.join(' '));
   const dead = documents.flatMap((file) => {
@@ -178,7 +178,7 @@ for (const [module, moduleResolution] of [
   });
 }
 
-test('the program and the command run with it', async () => {
+test('the program and the command run with the package', async () => {
   const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
   assert.equal(stdout, 'clock__now mcp__clock__now clock 12:00 true\n');
   const client =

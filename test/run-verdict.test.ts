@@ -9,7 +9,7 @@ import { runVerdict } from '../scripts/run-verdict.ts';
 
 const REPORTER = resolve(import.meta.dirname, '../scripts/run-record.ts');
 
-/** What the real test runner reports of this file. `ROW1` is a row: written out, it would count as cited here. */
+/** The report of the real test runner on this source. `ROW1` is a row: written out, it would be a citation in this file. */
 function recordOf(source: string): Ran[] {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-record-'));
   try {

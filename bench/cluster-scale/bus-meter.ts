@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { Child, freePort } from '../targets/child.ts';
 
-/** What passed nats-server since its start: received from clients and sent to them, JetStream included. */
+/** Traffic of nats-server since its start: received from clients and sent to them, JetStream included. */
 export interface Traffic {
   readonly inBytes: number;
   readonly outBytes: number;
@@ -13,12 +13,12 @@ export interface Traffic {
   readonly outMessages: number;
 }
 
-/** Published, by kind of subject; each message once, however many receive it. */
+/** Published messages by kind of subject; each counts once, however many clients receive it. */
 export type BySubject = ReadonlyMap<string, { readonly messages: number; readonly bytes: number }>;
 
 const WINDOW_MS = 1_000;
 
-/** A nats-server of the bench, with what passes it. */
+/** A nats-server of the bench, with the meter of its traffic. */
 export class BusMeter {
   readonly url: string;
   readonly #monitor: string;
@@ -53,7 +53,7 @@ export class BusMeter {
     return { inBytes, outBytes, inMessages, outMessages };
   }
 
-  /** What passes while the work runs and until the bus is quiet, without what passes when it is idle. */
+  /** The traffic while the work runs and until the bus is quiet, without the traffic of an idle bus. */
   async during(
     work: () => Promise<void>,
     idleBytesPerSecond: number,
@@ -82,7 +82,7 @@ export class BusMeter {
     }
   }
 
-  /** Counts by subject while the work runs. Its own copy of every message adds to the traffic meanwhile. */
+  /** Counts by subject while the work runs. Meanwhile the copies that this connection receives add to the traffic. */
   async bySubject(work: () => Promise<void>): Promise<BySubject> {
     const connection: NatsConnection = await connect({ servers: this.url });
     const found = new Map<string, { messages: number; bytes: number }>();
@@ -111,7 +111,7 @@ export function bytesOf({ inBytes, outBytes }: Traffic): number {
   return inBytes + outBytes;
 }
 
-/** The subject with a star for what names one node, key or request. */
+/** The subject, with a star in place of the words that name one node, key or request. */
 function kindOf(subject: string): string {
   const words = subject.split('.');
   const known = words.findIndex((word, at) => at > 1 && (at === 3 || /\d|.{12}/.test(word)));

@@ -15,7 +15,7 @@ const KINDS = {
 
 export type Kind = keyof typeof KINDS;
 
-/** A client of the SDK at one node that counts what it is notified of. */
+/** A client of the SDK at one node that counts the notifications it receives. */
 export class ListeningClient {
   readonly #client = new Client({ name: 'bench', version: '1' });
   readonly #changes: Record<Kind, number> = { tools: 0, prompts: 0, resources: 0 };
@@ -40,7 +40,7 @@ export class ListeningClient {
     }
   }
 
-  /** Since the last time. */
+  /** Notifications since the last call. */
   changes(): Record<Kind, number> {
     const changes = { ...this.#changes };
     this.#changes.tools = this.#changes.prompts = this.#changes.resources = 0;

@@ -2,11 +2,11 @@
 export interface Fit {
   readonly each: number;
   readonly pairs: number;
-  /** How far the figures lie from it at most, as a share of them. */
+  /** The largest relative deviation of the fit from a measured cost. */
   readonly off: number;
 }
 
-/** By least squares of relative errors, without negative terms. */
+/** Fits the costs by least squares of relative errors, without negative terms. */
 export function fitOf(points: readonly (readonly [nodes: number, cost: number])[]): Fit {
   const [both, each, pairs] = [solve(points), only(points, 1), only(points, 2)];
   const fits = [both, { each, pairs: 0 }, { each: 0, pairs }].filter((fit) => fit.each >= 0 && fit.pairs >= 0);

@@ -32,20 +32,20 @@ const CHANGE_MS = 5_000;
 const QUIET_MS = 90_000;
 /** For each size: until all nodes are started, and then until the bus is quiet. */
 const START_MS = 1_800_000;
-/** Of a process with several nodes. */
+/** For a process with several nodes. */
 const HEAP_MIB = 3_072;
-/** A second, of a cluster whose size has not been measured yet: twice what heartbeats take. */
+/** Per second, in a cluster whose size has not been measured yet: twice the traffic of heartbeats. */
 const QUIET_BYTES_PER_PAIR = 1_500;
 const QUIET_BYTES = 20_000;
 const LIST_MS = 60_000;
 /** Sizes at which costs are measured, to say what more nodes cost. */
 const STEPS = [10, 20];
-/** Of the memory that is free, for what nodes keep of the sessions of others. */
+/** The share of free memory that nodes may fill with the sessions of other nodes. */
 const MOST_OF_MEMORY = 0.3;
 
 export interface AtSize {
   readonly nodes: number;
-  /** From nothing, with all steps before. */
+  /** From an empty cluster, all earlier steps included. */
   readonly startBytes: number;
   readonly startMessages: number;
   readonly startMs: number;
@@ -69,7 +69,7 @@ export interface Memory {
 
 export interface NewNode {
   readonly readyMs: number;
-  /** Of the first list, from `readyMs` on, and how many of its tools were there. */
+  /** Time until the first list, from `readyMs` on, and how many tools it had. */
   readonly firstListMs: number;
   readonly firstListTools: number;
   readonly tools: number;
@@ -77,7 +77,7 @@ export interface NewNode {
   readonly changes: Record<Kind, number>;
   readonly bytes: number;
   readonly heldMiB: number;
-  /** Until its list was complete. */
+  /** CPU time until its list was complete. */
   readonly cpuMs: number;
   readonly cpuMsOfEachOther: number;
   readonly load: number;
@@ -86,7 +86,7 @@ export interface NewNode {
 export interface ClusterScale {
   readonly sizes: Sizes;
   readonly memory: readonly Memory[];
-  /** In the store while the figures of nodes were measured. */
+  /** Sessions in the store while the figures of nodes were measured. */
   readonly sessionsBesideNodes: number;
   readonly steps: readonly AtSize[];
   readonly newNode: NewNode | null;
@@ -168,7 +168,7 @@ class Scale {
     return { sizes: this.#sizes, memory, sessionsBesideNodes, steps, newNode, subjects, distress, problem };
   }
 
-  /** One node, without servers of its own, while others' sessions come into the store. */
+  /** Memory of one node without servers of its own, while other sessions are written to the store. */
   async #memory(bus: BusMeter): Promise<Memory[]> {
     const { sessions } = this.#sizes;
     const node = await this.#launch(bus, 'memory', {});
@@ -254,7 +254,7 @@ class Scale {
     }
   }
 
-  /** The middle of some. */
+  /** The median traffic of the restarts, in bytes. */
   async #restarts(bus: BusMeter, servers: readonly string[], idle: number): Promise<number> {
     const found: number[] = [];
     for (const server of servers) {
@@ -272,7 +272,7 @@ class Scale {
     return this.#workers[Math.floor(node / NODES_EACH_PROCESS)]!;
   }
 
-  /** What a client at the last node is notified of, of one more tool of that server. */
+  /** The notifications that a client at the last node receives when that server gets one more tool. */
   async #change(server: string, size: number): Promise<Record<Kind, number>> {
     const client = await ListeningClient.open(this.#urls[size - 1]!);
     try {
@@ -358,7 +358,7 @@ class Scale {
     await launched.child.stop();
   }
 
-  /** Of the first process, while a server restarts and a list is asked for; for `BENCH_CPU_PROF`. */
+  /** CPU profiles of the first process, idle and while a server restarts; for `BENCH_CPU_PROF`. */
   async #profile(): Promise<void> {
     const folder = process.env['BENCH_CPU_PROF'];
     if (folder === undefined) return;

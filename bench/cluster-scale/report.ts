@@ -9,12 +9,12 @@ const MB = 1_000_000;
 const MOST_RESTART_BYTES = MB;
 const MOST_IDLE_BYTES = MB;
 const MOST_READY_MS = 5_000;
-/** Of what a node holds, where ten times as many sessions of others are in the store: what garbage collections differ by. */
+/** Growth of a node's memory with ten times as many sessions of others in the store: garbage collections vary by as much. */
 const MOST_GROWTH_MIB = 4;
 const ON_PAPER = [100, 1_000];
 const SUBJECTS = 6;
 
-/** The figures with their limits; then what they cost at other sizes, and on paper at a thousand nodes. */
+/** The figures with their limits; then the costs at other sizes, and estimates for 100 and 1,000 nodes. */
 export function clusterScaleTable(found: ClusterScale): string {
   const { sizes, steps, memory, newNode } = found;
   const { nodes, servers, sessions } = sizes;

@@ -1,4 +1,4 @@
-/** Writes sessions into the store of the cluster, with the code by which a node does. */
+/** Writes sessions into the store of the cluster, with the code that a node uses. */
 import { natsMessenger } from '../../src/app/embedding/open-node.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';

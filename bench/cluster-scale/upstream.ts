@@ -9,7 +9,7 @@ import { LIVE, TOOLS_EACH } from './sizes.ts';
 
 const LIVE_CAPABILITIES = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"bench","version":"1"}}`;
 const CHANGED = 'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n';
-/** Thousands of connections of each of fifty nodes do not stay open. */
+/** Short: each of fifty nodes opens thousands of connections, which must not all stay open. */
 const KEEP_ALIVE_MS = 2_000;
 
 const lists = new Map<number, string>();

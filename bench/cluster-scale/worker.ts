@@ -14,7 +14,7 @@ export class Worker<Functions extends object> {
   readonly process: ChildProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   #ids = 0;
-  /** What it has written to standard error, at its end, and how many lines. */
+  /** The end of its standard error, and the number of lines that it wrote there. */
   #stderr = '';
   lines = 0;
 

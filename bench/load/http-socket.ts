@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { HttpReply } from './http-reply.ts';
 
-/** One keep-alive connection with one request under way at a time. A server that closes it between two is met again. */
+/** One keep-alive connection with one request in flight at a time; reconnects when the server closes it between two. */
 export class HttpSocket {
   readonly #host: string;
   readonly #port: number;
@@ -14,7 +14,7 @@ export class HttpSocket {
     this.#port = Number(url.port);
   }
 
-  /** `done` gets the reply, valid until the next request, and what went wrong, else ''. */
+  /** `done` gets the reply, valid until the next request, and the problem, '' if there is none. */
   send(bytes: string, done: (reply: HttpReply, problem: string) => void): void {
     this.#done = done;
     this.#reply.reset();

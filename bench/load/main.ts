@@ -9,7 +9,7 @@ import { type Door, openSessions } from './open-sessions.ts';
 import { rssKiB } from './process-usage.ts';
 import { Worker } from './workers.ts';
 
-/** No longer, however few operations were completed. */
+/** The limit of the warm-up, even if too few operations were completed. */
 const MAX_WARM_UP_MS = 60_000;
 const LOOK_MS = 50;
 const NO_MEMORY = { rssBeforeKiB: 0, rssOpenKiB: 0, heldBeforeKiB: 0, heldOpenKiB: 0 };
@@ -96,7 +96,7 @@ async function measureSessions(): Promise<Finding> {
   return { ...result, wrong: meter.wrong, warm };
 }
 
-/** Whether it was enough. */
+/** True if the warm-up completed enough operations. */
 async function warmUp(meter: Meter): Promise<boolean> {
   const end = performance.now() + MAX_WARM_UP_MS;
   await delay(job.warmUpMs);

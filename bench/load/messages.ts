@@ -5,7 +5,7 @@ const META =
   '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",' +
   `"io.modelcontextprotocol/clientInfo":${CLIENT},"io.modelcontextprotocol/clientCapabilities":{}}`;
 
-/** Writes the requests of one client as complete HTTP/1.1 texts; what does not change is prepared once. */
+/** Writes the requests of one client as complete HTTP/1.1 texts; the constant parts are prepared once. */
 export class Messages {
   readonly #era: Job['era'];
   readonly #origin: string;
@@ -23,7 +23,7 @@ export class Messages {
     if (job.era === 'stateless') this.#common += 'mcp-protocol-version: 2026-07-28\r\n';
   }
 
-  /** From here on every request belongs to the session; '' for a server that keeps none. */
+  /** All further requests belong to this session; '' for a server without sessions. */
   session(id: string): void {
     this.#common += `mcp-protocol-version: 2025-11-25\r\n${id === '' ? '' : `mcp-session-id: ${id}\r\n`}`;
   }

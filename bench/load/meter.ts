@@ -2,7 +2,7 @@ import type { Finding, Job } from './job.ts';
 import type { OpenedSessions } from './open-sessions.ts';
 import { cpuUs, rssKiB } from './process-usage.ts';
 
-/** Counts operations and what they cost in the measured time, which `start` begins, once or again, and `finish` ends. */
+/** Counts operations and their cost in the measured time, which `start` begins or restarts, and `finish` ends. */
 export class Meter {
   readonly #job: Job;
   #latencies: number[] = [];
@@ -23,7 +23,7 @@ export class Meter {
     return this.#wrong;
   }
 
-  /** Operations so far that went right, whenever that was. */
+  /** Successful operations so far, also those outside the measured time. */
   get right(): number {
     return this.#right;
   }
@@ -37,7 +37,7 @@ export class Meter {
     this.#startedAt = performance.now();
   }
 
-  /** An operation has ended. It is counted whenever that was; how long it took, only in the measured time. */
+  /** Counts an operation that has ended, at any time; records its duration in the measured time only. */
   count(begunAt: number, problem: string | null): void {
     if (problem !== null) {
       this.#wrong++;

@@ -6,11 +6,11 @@ import type { HttpSocket } from './http-socket.ts';
 import type { Finding, Job } from './job.ts';
 import { rssKiB } from './process-usage.ts';
 
-/** Sessions opened and ended before the first reading, so that what is measured is sessions, not a cold heap. */
+/** Sessions opened and ended before the first reading, so that the figures are of sessions, not of a cold heap. */
 const WARM_UP_SESSIONS = 500;
 const SETTLE_MS = 3000;
 
-/** One of the places where the load arrives. */
+/** One endpoint under load. */
 export interface Door {
   readonly job: Job;
   readonly sockets: readonly HttpSocket[];
@@ -41,7 +41,7 @@ async function held({ collects, pids }: Job): Promise<number> {
   return collects ? heldKiB(pids) : 0;
 }
 
-/** Each makes one call, so that what it holds upstream is there too, in the memory and not in the measured time. */
+/** Each client makes one call, so that its upstream state counts in the memory and not in the measured time. */
 async function openMany({ job, sockets }: Door, count: number): Promise<Client[]> {
   const clients = Array.from({ length: count }, () => new Client(job));
   await Promise.all(

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 /** Kernel ticks are hundredths of a second on every Linux that Node runs on. */
 const US_PER_TICK = 10_000;
 
-/** User and system time of the processes so far. One that is gone counts as nothing. */
+/** User and system time of the processes so far. A process that has ended counts as zero. */
 export function cpuUs(pids: readonly number[]): number {
   let ticks = 0;
   for (const pid of pids) {
@@ -23,7 +23,7 @@ export function rssKiB(pids: readonly number[]): number {
   return sum;
 }
 
-/** The process and all its descendants but those whose command line holds `except`: the servers it runs. */
+/** The process and its descendants, except the servers it runs: their command line contains `except`. */
 export function family(pid: number, except: string | null): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -41,7 +41,7 @@ export function family(pid: number, except: string | null): number[] {
   return found;
 }
 
-/** The fields after the command's name, which may itself hold blanks and brackets. */
+/** The fields after the command's name, which may itself contain blanks and brackets. */
 function statFields(pid: number): string[] | null {
   const text = read(`/proc/${pid}/stat`);
   return text === '' ? null : text.slice(text.lastIndexOf(')') + 2).split(' ');

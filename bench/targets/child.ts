@@ -10,7 +10,7 @@ process.once('exit', () => {
 });
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
-/** A process that the bench started, in the bench's own hands until it has exited; it does not outlive the bench. */
+/** A process that the bench started and controls until its exit; it does not outlive the bench. */
 export class Child {
   readonly process: ChildProcess;
   readonly #exited: Promise<void>;
@@ -62,7 +62,7 @@ export class Child {
     });
   }
 
-  /** Waits until something accepts connections on the port. */
+  /** Waits until the port accepts connections. */
   async listening(port: number, timeoutMs = 30_000): Promise<void> {
     this.process.stdout!.resume();
     const end = performance.now() + timeoutMs;

@@ -47,7 +47,7 @@ async function startSignedIn(url: string): Promise<Running> {
     async stop() {
       await running.stop();
       authority.close();
-      if (given !== 1) throw new Error(`${given} tokens were asked for: not what is to be measured`);
+      if (given !== 1) throw new Error(`the gateway requested ${given} tokens instead of one`);
     },
   };
 }

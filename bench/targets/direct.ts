@@ -1,6 +1,6 @@
 import type { Behind, Running, Scene, Target } from './target.ts';
 
-/** Nothing in between: the server itself, to compare rates and times with. It has no processes that count. */
+/** The server itself, without a gateway, to compare rates and times with. It has no processes that count. */
 export const direct: Target = {
   name: 'direct',
   maxSessions: Number.POSITIVE_INFINITY,
@@ -14,7 +14,7 @@ export const direct: Target = {
     }),
 };
 
-/** The one server that a target which does not merge is put in front of. */
+/** The URL of the server behind a target that does not merge servers. */
 export function serverUrl(scene: Scene, behind: Behind): string {
   if (behind === 'fleet') return scene.wholeListUrl;
   return behind === 'stateless' ? scene.statelessUrl : scene.statefulUrl;

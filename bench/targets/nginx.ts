@@ -7,8 +7,8 @@ import { serverUrl } from './direct.ts';
 import type { Target } from './target.ts';
 
 /**
- * nginx as a byte proxy: one worker, connections to the server kept. Its limit of requests per connection, on both
- * sides a thousand by default, is lifted: it would close the client's connection in the midst of a measurement.
+ * nginx as a byte proxy with one worker, which keeps its connections to the server. Its limit of requests per connection,
+ * on both sides a thousand by default, is raised: nginx would close the client's connection during a measurement.
  */
 export const nginx: Target = {
   name: 'nginx',

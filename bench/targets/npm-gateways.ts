@@ -35,7 +35,7 @@ const COMMANDS: Readonly<Record<string, CommandOf>> = {
   ],
 };
 
-/** Two gateways of npm, from `bench/package.json`. Both only run local commands, so stdio is what is behind them. */
+/** Two gateways of npm, from `bench/package.json`. Both only run local commands, so their servers use stdio. */
 export const npmGateways: readonly Target[] = Object.entries(COMMANDS).map(([name, commandOf]) => ({
   name,
   maxSessions: 1,

@@ -5,7 +5,7 @@ import type { Target } from './target.ts';
 
 /**
  * Any other gateway: `name|command|url`, where the command is split at blanks and may hold `{server}` (the measured
- * server's URL) or `{stdio}` (its command line). It is measured behind what its command names.
+ * server's URL) or `{stdio}` (its command line). It is measured only with the server that its command contains.
  */
 export function peer(text: string): Target {
   const [name, command, url] = text.split('|');

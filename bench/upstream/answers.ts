@@ -1,9 +1,9 @@
 const MIB = 1 << 20;
 const LINES = 32_768;
 
-/** What one line of each text is. Lines differ, so that the text does not repeat at a short distance. */
+/** One line of each text. Lines differ, so that the text does not repeat at a short distance. */
 const LINE_OF = {
-  /** Holds nothing that JSON would escape. */
+  /** Contains nothing that JSON would escape. */
   big: (line: string) => `line ${line} of the big text `,
   /** Source code: line breaks, tabs, quotation marks, and backslashes in its strings. */
   'big-code': (line: string) => `\tif (seen.has("line ${line}")) {\n\t\tlog.write("C:\\\\temp\\n", entry);\n\t}\n`,

@@ -4,7 +4,7 @@ interface OpenApiParameter {
   readonly name: string;
   readonly in: 'path' | 'query';
   readonly schema: JsonSchema;
-  /** In place of all else. */
+  /** Replaces all other members. */
   readonly $ref?: string;
 }
 
@@ -49,7 +49,7 @@ function functionText(path: string, method: string, operation: OpenApiOperation)
   const inPath = parameters.filter((one) => one.in === 'path');
   const body = requestBody?.content['application/json']?.schema;
   const own = parameters.filter((one) => one.in === 'query');
-  // What has no input of its own is asked of the node of the page.
+  // An operation without input of its own is sent to the node of the page.
   const hasInput = own.length > 0 || inPath.length > 0 || body !== undefined;
   const isAtNode = hasInput && parameters.some(({ $ref }) => $ref === NODE_PARAMETER);
   const inQuery = isAtNode ? [...own, NODE] : own;

@@ -3,7 +3,7 @@ import { OPERATIONS } from '../../src/control/operations.ts';
 import { ERROR } from '../../src/control/schemas.ts';
 import { componentOf, type Schema, text } from '../../src/model/schema.ts';
 
-/** What the listener, and the node that is asked for another one, refuse before an operation runs. */
+/** What the listener, or the node that forwards a request to another node, refuses before an operation runs. */
 const REFUSED =
   'Refused before the operation: 400, 413 or 415 for a body that is empty, too large or not application/json; 403 for a page that is not of the session; 404 for an unknown `node`, 503 for one that does not answer; 503 for a stream beyond the limit.';
 

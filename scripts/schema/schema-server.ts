@@ -54,7 +54,7 @@ const authSchema = z.strictObject({
 
 /**
  * One server. The first part is what clients' files have, in all their spellings; the second is our own.
- * This file is the source of the published JSON Schema, of docs/config.md and of config-input.d.ts; what runs checks the
+ * This file is the source of the published JSON Schema, of docs/config.md and of config-input.d.ts; the gateway uses the
  * generated schema (`shape.ts`), because loading zod takes longer than everything else in this room together.
  */
 export const serverSchema = z

@@ -3,8 +3,8 @@ import { type JsonSchema, typesOf } from '../../src/config/schema-json.ts';
 const HEAD = '// Generated from scripts/schema/schema.ts by `npm run generate`. Do not edit.\n';
 
 /**
- * The TypeScript types of a configuration, for programs. Written out and not inferred from the zod schema, so that what
- * is published needs no zod; a test compares the two.
+ * The TypeScript types of a configuration, for programs. They are written out and not inferred from the zod schema, so
+ * that the published types need no zod; a test compares the two.
  */
 export function typesText(schema: JsonSchema): string {
   const interfaces = new Interfaces();
@@ -21,7 +21,7 @@ const PUBLIC: ReadonlySet<string> = new Set(['ServerInput', 'ConfigInput']);
 class Interfaces {
   readonly texts: string[] = [];
 
-  /** Interfaces of inner objects are called after their key: `stem` and the key. */
+  /** Interfaces of inner objects are named after their key: `stem` and the key. */
   add(name: string, stem: string, { description, properties, required, additionalProperties }: JsonSchema): void {
     const members = Object.entries(properties ?? {}).map(([key, schema]) => {
       const type = this.#type(schema, stem + key[0]!.toUpperCase() + key.slice(1));

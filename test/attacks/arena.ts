@@ -9,7 +9,7 @@ import { EventReader, type Json, open, type Reply, send } from '../support/raw-h
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const PROBE = resolve(import.meta.dirname, 'probe-server.mjs');
-/** The longest any attack may take to be answered: 3 s, which `npm run prove` holds it to; in a test suite other things run. */
+/** The time limit for the answer to an attack: 3 s in `npm run prove`, more in a test suite, where other tests run. */
 const LIMIT_MS = FULL ? 3_000 : 15_000;
 
 export const ADA_KEY = 'key-of-ada-0123456789';
@@ -29,15 +29,15 @@ export interface ArenaOptions {
   /** Further environment of the probe, and keys of the remote. */
   readonly probeEnv?: Headers;
   readonly remote?: object;
-  /** Further servers, and which are waited for; all by default. */
+  /** Further servers, and the names of the servers to wait for; all by default. */
   readonly servers?: object;
   readonly readyOnly?: readonly string[];
 }
 
 /**
- * A gateway as a process, before two servers that remember all that reaches them: `probe` (stdio, sessions) and
- * `remote` (HTTP, 2026-07-28). A client of good will, `victim`, has a session from the beginning; `alive` makes sure
- * that it is still served, as are newcomers.
+ * A gateway as a process, in front of two servers that record all messages that reach them: `probe` (stdio, sessions) and
+ * `remote` (HTTP, 2026-07-28). A well-behaved client, `victim`, has a session from the beginning; `alive` asserts that it
+ * and new clients are still served.
  */
 export class Arena {
   readonly gateway: RunningGateway;
@@ -118,7 +118,7 @@ export class Arena {
     return reply;
   }
 
-  /** A request without a body. A stream that it opens is let go of at once, and shows by its content type. */
+  /** A request without a body. If the answer is a stream, which its content type shows, the stream is closed at once. */
   async ask(method: 'GET' | 'DELETE', path: string, headers: Headers = {}): Promise<Reply> {
     const { response, request } = await open(this.url(path), method, headers);
     const chunks: Buffer[] = [];
@@ -146,7 +146,7 @@ export class Arena {
     return send(new URL(path, this.gateway.controlUrl).href, method, headers, body);
   }
 
-  /** Opens a session; the headers that belong to it. */
+  /** Opens a session and returns the headers that belong to it. */
   async session(options: SessionOptions = {}): Promise<Headers> {
     const { headers = {}, path = '/mcp', revision = '2025-11-25' } = options;
     const { clientInfo = { name: 'attacker', version: '1' } } = options;
@@ -203,7 +203,7 @@ export const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-/** A request of 2026-07-28, complete and right, with the headers that go with it. */
+/** A complete, valid request of 2026-07-28 with its headers. */
 export function modern(method: string, params: Json = {}, id: string | number = 1, meta: object = {}): ModernRequest {
   const name = params.name ?? params.uri ?? params.taskId;
   return {

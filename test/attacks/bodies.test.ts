@@ -4,10 +4,10 @@ import { after, before, test } from 'node:test';
 import { until } from '../support/http-client.ts';
 import { ADA, Arena, modern } from './arena.ts';
 
-/** Group http, rows on bodies: who may send one, and what all of them together may take. */
+/** Group http, rows on bodies: which callers may send one, and how much memory all of them together may take. */
 
 const MIB = 1024 * 1024;
-/** With so small a heap bodies in receipt get the least they ever do. */
+/** With a heap this small the budget for request bodies has its minimum. */
 const BUDGET = 32 * MIB;
 let arena: Arena;
 before(async () => {
@@ -55,7 +55,7 @@ test('security:12 http: without a key every endpoint answers 401 before the body
   await arena.alive();
 });
 
-test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, small calls are served meanwhile, and all of it returns', async (t) => {
+test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, small calls are served meanwhile, and all of it is freed', async (t) => {
   const resident = await metric('process_resident_memory_bytes');
   const length = 15_000_000;
   const head = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: ${ADA.authorization}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
@@ -73,7 +73,7 @@ test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, sm
     socket.write(head);
     return upload;
   });
-  // All but the last piece, a piece each in turn.
+  // Each upload sends one piece per round, all but its last.
   for (let sent = 0; sent + piece.length < length; sent += piece.length) {
     await Promise.all(
       uploads
@@ -87,8 +87,8 @@ test('security:12 fault:F40 http: 100 slow uploads of 15 MB share one budget, sm
   }
   const refused = uploads.filter(({ text }) => text.startsWith('HTTP/1.1 503'));
   const going = uploads.filter(({ over }) => !over);
-  assert.ok(going.length > 0, 'those that have their share go on');
-  // Some lose their answer to the reset that follows it: they write on all the time.
+  assert.ok(going.length > 0, 'uploads within the budget go on');
+  // Some uploads get no answer: they still write when the gateway closes, and the reset discards it.
   assert.equal(await metric('trunkline_request_bodies_refused_total'), uploads.length - going.length);
   assert.ok(refused.length > 0);
   for (const { text } of refused) assert.match(text, /\r\nRetry-After: 1\r\n[\s\S]*"code":53004/);

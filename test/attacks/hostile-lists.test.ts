@@ -55,7 +55,7 @@ async function longestMeanwhile(work: () => Promise<unknown>): Promise<number> {
     const begun = performance.now();
     const echo = rpc('tools/call', { name: 'probe__echo', arguments: { mark: 'beside' } });
     const { text } = await arena.post(echo, arena.victim);
-    // As JSON, or as an event behind the notice that the list is another.
+    // The answer is JSON, or an event after the notification that the list changed.
     assert.match(text, /\{\\"mark\\":\\"beside\\"\}/);
     longest = Math.max(longest, performance.now() - begun);
   }

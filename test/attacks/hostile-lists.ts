@@ -1,7 +1,7 @@
-/** Lists by which a server of bad will costs most, by method; each set of them is offered at once. */
+/** The most expensive lists of a hostile server, by method; a server offers all lists of one set together. */
 export type Lists = Readonly<Record<string, string>>;
 
-/** Enough that twelve seconds and more would be lost to any of them if its cost grew with its square. */
+/** So large that each list would take more than twelve seconds if its cost grew with the square of its size. */
 const BYTES = 4 * 1024 * 1024;
 
 function filled(bytes: number, piece: (i: number) => string): string {
@@ -40,7 +40,7 @@ export const HOSTILE_LISTS: Readonly<Record<string, Lists>> = {
 
 const CAPABILITIES = '{"tools":{},"prompts":{},"resources":{}}';
 
-/** What such a server answers: the body of a result. */
+/** The answer of a hostile server: the body of a result. */
 export function hostileResult(lists: Lists, method: string): string {
   if (method === 'initialize')
     return `{"protocolVersion":"2025-11-25","capabilities":${CAPABILITIES},"serverInfo":{"name":"h","version":"1"}}`;

@@ -28,7 +28,7 @@ async function called(agent: Headers, name: string, args: Json = {}, meta: objec
   return JSON.parse(events.at(-1)!).result.content[0].text;
 }
 
-/** What ada has heard of her call. */
+/** The messages that ada received for her call. */
 interface Heard {
   readonly progress: readonly string[];
   readonly result: string;

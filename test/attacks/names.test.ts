@@ -115,7 +115,7 @@ test('mcp: on the aggregate only listed names reach a server', async () => {
 });
 
 test('S2.3 S2.4 check:D1 mcp: a name of one server never reaches another, whatever names that one lists', async () => {
-  // `never` does not get up, `off` is disabled, `gone` is not there, and `mcp` is a server although clients write it.
+  // `never` does not start, `off` is disabled, `gone` is missing, and `mcp` is a server although clients use it as prefix.
   const idle = { command: process.execPath, args: ['-e', 'setInterval(() => {}, 1000)'], timeoutMs: 1_000 };
   for (const victim of ['never', 'off', 'gone', 'mcp']) {
     const other = await Arena.start({
@@ -146,7 +146,7 @@ test('S2.3 S2.4 check:D1 mcp: a name of one server never reaches another, whatev
         await other.post(rpc('completion/complete', { ref, argument }), other.victim);
       }
       assert.doesNotMatch(other.reached(), new RegExp(`${MARK}|"uri":"trunkline:`), victim);
-      // Under its own name everything can be had.
+      // Under the name of its own server each of them is reached.
       const { body, headers } = modern('tools/call', { name: `probe__${victim}__pay`, arguments: { a: 1 } });
       assert.equal((await other.post(body, headers)).json.result.content[0].text, '{"a":1}');
       const uri = `trunkline://probe/trunkline://${victim}/doc`;

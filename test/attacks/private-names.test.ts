@@ -13,7 +13,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 
 const NAME = 'tools.partner.example.com';
 
-/** In a mount namespace of its own the name of a public host leads to this machine. Needs root, as the CI has. */
+/** Makes the name of a public host resolve to this machine, in a mount namespace. Needs root, as the CI has. */
 function hostsFile(folder: string): readonly string[] {
   const hosts = join(folder, 'hosts');
   writeFileSync(hosts, `127.0.0.1 localhost\n127.0.0.1 ${NAME}\n`);
@@ -48,7 +48,7 @@ test('security:8 a server added with the control token, whose public name resolv
     gateway = await RunningGateway.start({ config, folder, under });
     await refused(new RunTimeClient(gateway, false));
     assert.equal(requests, 0, 'nothing was sent to the machine behind the name');
-    // With the exec token the same definition is allowed: the name does lead there.
+    // With the exec token the same definition is allowed: the name does resolve to this machine.
     const exec = new RunTimeClient(gateway);
     assert.equal((await exec.change('inside', { url })).status, 200);
     await until(() => requests > 0, 'a request with the rights of the operator');
@@ -86,7 +86,7 @@ test('security:8 behind an HTTP proxy the proxy resolves the name of a server ad
   const gateway = await RunningGateway.start({ config: { mcpServers: {} }, env });
   t.after(() => gateway.dispose());
   const plain = new RunTimeClient(gateway, false);
-  // A name that no resolver knows (RFC 6761): only the proxy can lead anywhere.
+  // A name that no resolver knows (RFC 6761): only the proxy can reach a server for it.
   const url = 'http://tools.partner.invalid/mcp';
   assert.equal((await plain.add('outside', { url })).status, 201);
   await until(async () => (await plain.server('outside')).consecutiveFailures > 0, 'the proxy refuses');
@@ -95,6 +95,6 @@ test('security:8 behind an HTTP proxy the proxy resolves the name of a server ad
   allows = true;
   assert.equal((await plain.ask('POST', '/api/v1/servers/outside/restart')).status, 200);
   await until(async () => (await plain.server('outside')).state === 'connected', 'the proxy allows it');
-  // What is written as an address of this network is refused before.
+  // The gateway refuses a URL with an address of this network before that.
   assert.equal((await plain.add('inside', { url: 'http://10.0.0.1/mcp' })).status, 403);
 });

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { type EventReader, send } from '../support/raw-http.ts';
 import { ADA, Arena, BOB, type Headers, modern, rpc } from './arena.ts';
 
-/** Group legacy: session ids made up, stolen, carried to other endpoints and callers, on the whole. */
+/** Group legacy: invented and stolen session ids, and ids used at other endpoints or by other callers. */
 
 let arena: Arena;
 before(async () => {
@@ -14,7 +14,7 @@ after(() => arena.stop());
 const idOf = (headers: Headers) => headers['mcp-session-id']!;
 const swap = (headers: Headers, more: Headers) => ({ ...headers, ...more });
 
-test('proto:S1 legacy: ids that are no session are 404 on every method and endpoint, and open none', async () => {
+test('proto:S1 legacy: ids of no session get 404 on every method and endpoint, and open no session', async () => {
   const real = idOf(arena.victim);
   const ids = [
     'x',
@@ -83,7 +83,7 @@ test('proto:S1 legacy: no client chooses the id of a session, and ids do not rep
   }
   const ids = await Promise.all(Array.from({ length: 100 }, async () => idOf(await arena.session({ headers: ADA }))));
   assert.equal(new Set(ids).size, 100);
-  // Of random hexadecimal digits each place takes nearly all of 16 values in 100 draws.
+  // With random hexadecimal digits, each place takes nearly all of 16 values in 100 draws.
   for (let place = 0; place < 32; place++) assert.ok(new Set(ids.map((id) => id[place])).size >= 10, `place ${place}`);
   await arena.alive();
 });
@@ -116,7 +116,7 @@ test('security:4 proto:S1 legacy: a session belongs to one endpoint and one call
   }
   assert.equal((await arena.post(rpc('ping'), keyless)).status, 401, 'POST without a key');
   assert.ok(!arena.reached().includes('stolen'));
-  assert.equal((await arena.post(rpc('ping'), ofBob)).status, 200, 'the owners still have them');
+  assert.equal((await arena.post(rpc('ping'), ofBob)).status, 200, 'the owners still have their sessions');
   assert.equal((await arena.post(rpc('ping'), onProbe, '/servers/probe/mcp')).status, 200);
   await arena.alive();
 });
@@ -188,7 +188,7 @@ test('proto:S2 legacy: a cancel of another session’s request id, in any spelli
   await arena.alive();
 });
 
-test('proto:S2 legacy: an event id in another form than the gateway gave it out is refused, and stops nothing', async () => {
+test('proto:S2 legacy: an event id that is not spelled as the gateway issued it is refused, and stops nothing', async () => {
   const mine = await arena.session({ headers: ADA });
   const own = await arena.events('/mcp', mine);
   const call = { body: rpc('tools/call', { name: 'probe__slow' }, 'forms'), headers: {} };
@@ -250,7 +250,7 @@ test('legacy: the message endpoint of 2024-11-05 cannot be guessed, borrowed or 
   await arena.alive();
 });
 
-test('legacy: 2 000 sessions opened and abandoned cost no server a start, and above the limit they get 429', async () => {
+test('legacy: 2 000 sessions opened and abandoned start no server, and clients above the limit get 429', async () => {
   const before = arena.reached().split('"initialize"').length;
   const body = rpc('initialize', {
     protocolVersion: '2025-11-25',

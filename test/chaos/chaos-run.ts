@@ -24,7 +24,7 @@ export interface ChaosOptions {
   readonly say?: (text: string) => void;
 }
 
-/** What the gateway holds, before and after. */
+/** Resources that the gateway uses. */
 export interface Held extends Pick<Probed, 'heapBytes' | 'descriptors'> {
   /** Children beyond one of each server: where sessions have their own, one may be spare. */
   readonly extraProcesses: number;
@@ -33,17 +33,17 @@ export interface Held extends Pick<Probed, 'heapBytes' | 'descriptors'> {
 export interface ChaosResult {
   readonly violations: readonly Violation[];
   readonly endings: Record<Ending, number>;
-  /** Those of servers from npm, whose answers are checked as well. */
+  /** Endings of calls to servers from npm, whose answers are checked as well. */
   readonly npmEndings: Record<Ending, number>;
   /** Calls without any answer while the gateway was up. */
   readonly lost: readonly string[];
   /** How often each misfortune happened. */
   readonly misfortunes: Record<string, number>;
-  /** Servers of which no client got a result once everything was left in peace. */
+  /** Servers from which no client got a result after the end of all misfortunes. */
   readonly dead: readonly string[];
   readonly before: Held;
   readonly after: Held;
-  /** Everything that was tried and done, for a run that failed. */
+  /** The full record of the run, for one that failed. */
   readonly history: object;
 }
 
@@ -53,9 +53,9 @@ const REPEATABLE = new Set(['safe', 'safe_slow']);
 const RESERVED_DESCRIPTORS = 8;
 
 /**
- * A gateway in front of ten servers, with a crowd of clients of both eras, while seeded misfortune strikes: servers are
+ * A gateway in front of ten servers, with a crowd of clients of both eras, during seeded misfortunes: servers are
  * killed, stopped, hang and flood, sessions come and go, readers stall, the configuration is rewritten, also wrongly, and
- * the gateway itself ends. In the end the ledger decides, and what is left is compared with what was there before.
+ * the gateway itself ends. In the end the ledger is checked, and the used resources are compared with those before.
  */
 export async function chaosRun(options: ChaosOptions): Promise<ChaosResult> {
   const run = new ChaosRun(options);
@@ -73,7 +73,7 @@ class ChaosRun {
   readonly #random: Seeded;
   readonly #ten = new ChaosServers(this.#bench);
   readonly #crowd: Crowd;
-  /** While the gateway was not there, or was leaving. */
+  /** Times at which the gateway did not run or was ending. */
   readonly #absences: { from: number; to: number }[] = [];
 
   constructor(options: ChaosOptions) {
@@ -156,8 +156,8 @@ class ChaosRun {
   }
 
   /**
-   * The end of a crowd and of all misfortunes: every server has to serve again; a restart spares the waits of S3.1. Names
-   * those that do not.
+   * Ends the crowd and all misfortunes, and restarts servers that do not serve, which spares the waits of S3.1. Returns the
+   * servers that do not serve after that.
    */
   async #peace(misfortunes: Misfortunes): Promise<string[]> {
     await this.#crowd.stop();
@@ -172,7 +172,7 @@ class ChaosRun {
     return dead;
   }
 
-  /** Once no session is left; with `base`, once no more is held than then, or after a while. */
+  /** Measures once no session is left; with `base`, once no more is used than then, or after 30 s. */
   async #held(base?: Held): Promise<Held> {
     const open = /^trunkline_sessions_open (\d+)$/m;
     const sessions = async (): Promise<string | undefined> => open.exec(await this.#bench.gateway.metrics())?.[1];
@@ -189,7 +189,7 @@ class ChaosRun {
     }
   }
 
-  /** What was asked and never answered although the gateway was there all the time. */
+  /** Calls that were never answered although the gateway ran all the time. */
   #lost(attempts: readonly Attempt[]): string[] {
     return attempts
       .filter(({ ending, abandoned }) => ending === 'LOST' && !abandoned)
@@ -198,7 +198,7 @@ class ChaosRun {
   }
 }
 
-/** Such servers keep no ledger, but their answers show what was asked: a right one proves that it ran. */
+/** Servers from npm keep no ledger, but each answer shows its request: a correct answer proves that the call ran. */
 function npmViolations(
   attempts: readonly Attempt[],
   deadlines: { readonly deadlineMs: number; readonly lateMs: number },

@@ -30,7 +30,7 @@ test('a minute of seeded faults over ten servers, four of them from npm, and 16 
   assert.deepEqual(dead, []);
   assert.ok(endings.RESULT > 300, `only ${endings.RESULT} calls succeeded`);
   assert.ok(npmEndings.RESULT > 100, `only ${npmEndings.RESULT} calls of servers from npm succeeded`);
-  assert.ok(endings.UNKNOWN > 0, 'no misfortune met a call');
+  assert.ok(endings.UNKNOWN > 0, 'no fault hit a call');
   assert.ok(after.extraProcesses <= 0, `${after.extraProcesses} processes too many`);
   const moreDescriptors = after.descriptors - before.descriptors;
   assert.ok(moreDescriptors <= 8, `${moreDescriptors} descriptors more`);

@@ -26,26 +26,26 @@ export interface ClusterChaosOptions {
   /** How long a dead node's processes may outlive it. */
   readonly reapedMs: number;
   readonly say?: (text: string) => void;
-  /** Given everything that happened until then when the run cannot go on, for replay. */
+  /** Receives the history when the run cannot go on, for replay. */
   readonly keep?: (history: object) => void;
 }
 
 export interface ClusterChaosResult {
   readonly violations: readonly Violation[];
   readonly endings: Record<Ending, number>;
-  /** Calls without any answer although their node was there all the time. */
+  /** Calls without any answer although their node was up all the time. */
   readonly lost: readonly string[];
   /** Calls of programs by the public subjects, and the replies that came after a first one. */
   readonly publicEndings: Record<string, number>;
   /** Calls that failed although they needed nothing but their node. */
   readonly needless: readonly string[];
-  /** Sessions that some node did not know, though the one that opened them could tell. */
+  /** Sessions that some node did not know, though the node that opened them could answer for them. */
   readonly forgotten: readonly string[];
   readonly misfortunes: Record<string, number>;
-  /** Servers that some node could not call once everything was left in peace. */
+  /** Servers that some node could not call after the misfortunes had ended. */
   readonly dead: readonly string[];
   readonly badExits: readonly string[];
-  /** Processes of dead nodes after that, and of all nodes after their end. */
+  /** Processes that outlived a dead node for longer than `reapedMs`, or the end of all nodes. */
   readonly leaked: readonly string[];
   readonly writes: Record<string, number>;
   readonly convergedMs: number;
@@ -61,13 +61,13 @@ const PUBLIC_SETTINGS = {
   cluster: { publicSubjects: true, publicPrincipal: 'programs' },
 };
 const TOOLS = ['safe', 'safe_slow', 'unsafe', 'unsafe', 'unsafe', 'slow', 'slow', 'big'];
-/** What all nodes have to show within 3 s; a loaded machine takes longer, and the figure says how long. */
+/** All nodes have to show the writes within 3 s; a loaded machine takes longer, and the figure says how long. */
 const CONVERGES_MS = 30_000;
 
 /**
  * Three nodes on a real nats-server with a real PostgreSQL, and a crowd whose every request goes to any of them, while
  * nodes are killed, stopped, cut off, slowed and restarted one after the other, NATS and the database are killed, and
- * servers are added, changed and removed. In the end the ledgers decide.
+ * servers are added, changed and removed. At the end the ledgers are checked.
  */
 export async function clusterChaos(options: ClusterChaosOptions): Promise<ClusterChaosResult> {
   const { seed, durationMs, clients, pauseMs, everyMs, stopMs, lateMs, reapedMs, say = () => {}, keep } = options;
@@ -110,7 +110,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
   });
   const telling = setInterval(() => say(JSON.stringify([history.endings(), nemesis.counts()])), 30_000);
   try {
-    // Everything has been started once: a start is no misfortune.
+    // Starts every server once before that: a start is no misfortune.
     await probe(world, 'first');
     crowd.begin(clients);
     await programs.begin(PROGRAMS);
@@ -199,7 +199,7 @@ export function countBy(values: readonly string[]): Record<string, number> {
   return counts;
 }
 
-/** Everything that may not be, in words. */
+/** All violations of the run, as texts. */
 export function wrongs(result: ClusterChaosResult): string[] {
   return [
     ...result.violations.map(({ rule, call, text }) => `(${rule}) ${call}: ${text}`),

@@ -21,7 +21,7 @@ function attempt(
   return { client: 'c1', call: `${startedAt}`, server, via, startedAt, endedAt, ending, ...rest };
 }
 
-/** Processes of these calls began then; the clock of the attempts began at 1 000 000. */
+/** `births`: when the process of a call began; the clock of the attempts began at 1 000 000. */
 function figures(
   attempts: Attempt[],
   struck: Struck[],
@@ -47,7 +47,7 @@ test('calls in flight at the death of a node are timed from it; those of the dea
   assert.deepEqual(raw(figures(attempts, [death]).inFlight), [1_600]);
 });
 
-test('a failure at another node, or at none, was not with the dead one; an unnoticed failure runs into its deadline there', () => {
+test('a failure at another node or at none does not count for the death; a TIMEOUT at the dead node does', () => {
   const reported = (code: string, node: string) => `{"code":"${code}","outcome":"UNKNOWN","node":"${node}"}`;
   const attempts = [
     attempt('single', 'n2', 9_900, 15_900, 'UNKNOWN', '{"code":"TIMEOUT","outcome":"UNKNOWN"}'),
@@ -57,7 +57,7 @@ test('a failure at another node, or at none, was not with the dead one; an unnot
   assert.deepEqual(raw(figures(attempts, [death]).inFlight), [6_500]);
 });
 
-test('the next result of a session is timed from when its client first asked after the death, up to the birth of a process it needs', () => {
+test('the next result of a session is timed from the first call after the death, up to the start of a process if it needs one', () => {
   const attempts = [
     attempt('own', 'n2', 10_500, 10_600, 'NOT_SENT'),
     attempt('own', 'n3', 10_700, 13_000, 'RESULT'),
@@ -81,7 +81,7 @@ test('a client without service counts for as long as it tried, if that was too l
   assert.deepEqual([raw(next), raw(reborn)], [[5_200], []]);
 });
 
-test('a death during another fault says nothing of deaths', () => {
+test('a death during another fault is not counted', () => {
   const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD)];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };
   assert.equal(figures(attempts, [death, outage]).deaths, 0);
@@ -90,13 +90,13 @@ test('a death during another fault says nothing of deaths', () => {
   assert.deepEqual(figures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
 });
 
-test('a death while a node was frozen counts; only where that node answered, without the time of the freeze', () => {
+test('a death while a node was frozen counts; calls that this node answered count without the time of the freeze', () => {
   const attempts = [
     attempt('own', 'n2', 9_900, 13_100, 'UNKNOWN', AT_THE_DEAD),
     attempt('own', 'n3', 9_900, 12_900, 'UNKNOWN', AT_THE_DEAD),
     attempt('single', 'n2', 10_500, 12_540, 'RESULT'),
   ];
-  // It began before the death, and went on for 2.5 s after it.
+  // The freeze began before the death, and went on for 2.5 s after it.
   const still = { n2: [{ from: 9_500, to: 12_500 }] };
   const { deaths, stood, inFlight, next } = figures(attempts, [death], {}, still);
   assert.deepEqual([deaths, stood], [1, 1]);
@@ -110,7 +110,7 @@ test('a death while a node was frozen counts; only where that node answered, wit
   assert.deepEqual([raw(next), judged(next)], [[2_040], [40]]);
 });
 
-test('a node that was frozen and answered nothing then excuses no delay', () => {
+test('a freeze excuses no delay at another node, or after the answer', () => {
   const attempts = [attempt('own', 'n2', 9_900, 13_000, 'UNKNOWN', AT_THE_DEAD)];
   const still = { n1: [{ from: 10_000, to: 13_000 }], n3: [{ from: 10_000, to: 13_000 }] };
   const { stood, inFlight } = figures(attempts, [death], {}, { ...still, n2: [{ from: 13_100, to: 14_500 }] });

@@ -36,7 +36,7 @@ test('a session that a node does not know was lost, unless the node that opened 
   assert.deepEqual(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
 
-test('nor does a session count that was opened during an outage at a node that is stopped before its end', () => {
+test('a session opened during an outage does not count as lost if its node is stopped before the outage ends', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const stop: Struck = { kind: 'stop', node: 'n3', from: 11_500, to: 22_000 };
   const opened = refused({ via: 'n3', at: 10_000 });

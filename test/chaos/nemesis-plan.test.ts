@@ -4,13 +4,13 @@ import { planNemesis } from './nemesis-plan.ts';
 
 const OPTIONS = { durationMs: 600_000, nodes: 3, everyMs: 1_000, stopMs: 8_000 };
 
-test('a seed repeats its faults, another one has others', () => {
+test('the same seed gives the same faults, another seed gives others', () => {
   const plan = planNemesis({ seed: 1, ...OPTIONS });
   assert.deepEqual(planNemesis({ seed: 1, ...OPTIONS }), plan);
   assert.notDeepEqual(planNemesis({ seed: 2, ...OPTIONS }), plan);
 });
 
-test('every kind comes, kills twice, before any repeats, at every node, for longer than the run', () => {
+test('a plan has every kind (kills twice) before it repeats one, at every node, for longer than the run', () => {
   const { nodes, services } = planNemesis({ seed: 7, ...OPTIONS });
   const kinds = new Set(nodes.map(({ kind }) => kind));
   assert.equal(kinds.size, 9);

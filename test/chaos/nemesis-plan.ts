@@ -1,16 +1,16 @@
 import { Seeded } from './seeded.ts';
 
-/** What strikes one node: at most one of these goes on at any time. */
+/** Misfortunes of one node: at most one of these goes on at any time. */
 const OF_NODES = ['kill', 'kill', 'stop', 'cut', 'hold_up', 'hold_down', 'hold', 'slow', 'leave'] as const;
-/** All of them are restarted in turn, where there is time for it. */
+/** A restart of all nodes in turn, in runs that are long enough. */
 const OF_LONG_RUNS = ['roll'] as const;
 const LONG_MS = 5 * 60_000;
-/** What strikes what all nodes need, meanwhile. */
+/** Misfortunes of the services that all nodes need, at the same time. */
 const OF_SERVICES = ['nats_kill', 'nats_kill', 'nats_forgets', 'store_kill'] as const;
 
 export type Misfortune = (typeof OF_NODES)[number] | (typeof OF_LONG_RUNS)[number] | (typeof OF_SERVICES)[number];
 
-/** One misfortune: what, how long after the one before is over, whom, and for how long. */
+/** One misfortune: its kind, the pause after the end of the previous one, the node, and the duration. */
 export interface Strike {
   readonly kind: Misfortune;
   readonly afterMs: number;
@@ -29,7 +29,7 @@ export interface PlanOptions {
   readonly seed: number;
   readonly durationMs: number;
   readonly nodes: number;
-  /** Mean time between two misfortunes of nodes; those of what all need come at a sixth of that pace. */
+  /** Mean time between two misfortunes of nodes; those of services come at a sixth of that rate. */
   readonly everyMs: number;
   /** Longest that a node is stopped. */
   readonly stopMs: number;
@@ -51,7 +51,7 @@ const LASTS_MS: Readonly<Record<Misfortune, number>> = {
   store_kill: 4_000,
 };
 
-/** All of a run's misfortune, from its seed alone: each comes as often as it should before any comes again. */
+/** All misfortunes of a run, from its seed alone: each kind comes as often as it is listed before any comes again. */
 export function planNemesis({ seed, durationMs, nodes, everyMs, stopMs }: PlanOptions): NemesisPlan {
   const random = new Seeded(seed);
   const sequence = (kinds: readonly Misfortune[], meanMs: number): Strike[] => {

@@ -4,7 +4,7 @@ import type { ClusterNode } from './cluster-node.ts';
 import type { ClusterWorld } from './cluster-world.ts';
 import type { Misfortune, NemesisPlan, Strike } from './nemesis-plan.ts';
 
-/** One misfortune as it came, in the time of the history. */
+/** One misfortune that happened, in the time of the history. */
 export interface Struck {
   readonly kind: Misfortune;
   readonly node: string | null;
@@ -19,26 +19,26 @@ export class Nemesis {
   readonly struck: Struck[] = [];
   /** Exit codes other than 0 of nodes that were asked to leave. */
   readonly badExits: string[] = [];
-  /** Processes of a killed node that were there too long. */
+  /** Processes of a killed node that ran for too long after its end. */
   readonly leaked: string[] = [];
   readonly #world: ClusterWorld;
   readonly #reapedMs: number;
   #over = false;
 
-  /** `reapedMs` after the end of a node none of its processes may be left. */
+  /** `reapedMs`: how long the processes of a node may outlive it. */
   constructor(world: ClusterWorld, reapedMs: number) {
     this.#world = world;
     this.#reapedMs = reapedMs;
   }
 
-  /** How often each came. */
+  /** How often each misfortune happened. */
   counts(): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const { kind } of this.struck) counts[kind] = (counts[kind] ?? 0) + 1;
     return counts;
   }
 
-  /** Until the time is over; then everything is as it was. */
+  /** Runs until the time is over, and returns once the last misfortunes are undone. */
   async run(plan: NemesisPlan, durationMs: number): Promise<void> {
     const timer = setTimeout(() => {
       this.#over = true;

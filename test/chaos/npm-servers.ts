@@ -2,13 +2,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const MODULES = resolve(import.meta.dirname, '../../node_modules/@modelcontextprotocol');
-/** What the file and memory servers are filled with. */
+/** Number of files and of entities in the file and memory servers. */
 const THINGS = 50;
 
 export interface NpmCall {
   readonly tool: string;
   readonly args: Record<string, unknown>;
-  /** Whether this text answers exactly that. */
+  /** Whether this text is the answer to this call. */
   readonly answers: (text: string) => boolean;
 }
 

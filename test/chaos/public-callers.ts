@@ -12,7 +12,7 @@ export interface PublicCallersOptions {
   readonly slowMs: number;
   readonly pauseMs: number;
   readonly timeoutMs: number;
-  /** So much later than the time limit an answer may come. */
+  /** How much later than the time limit an answer may come. */
   readonly lateMs: number;
 }
 
@@ -54,13 +54,13 @@ export class PublicCallers {
     this.#connection = null;
   }
 
-  /** Gives calls whose deadline fell into a time without NATS the time until it was back. */
+  /** Extends each deadline that fell into a time without NATS until NATS was back. */
   allowFor(natsAway: readonly Span[]): void {
     for (const attempt of this.#attempts)
       attempt.lateMs! += awayMs(attempt.startedAt + this.#options.timeoutMs, natsAway);
   }
 
-  /** Calls that were never answered, but for those under which the service itself that carries the answers was away. */
+  /** Calls that were never answered, except those during which NATS, which carries the answers, was away. */
   unanswered(natsAway: readonly Span[]): string[] {
     const dueMs = this.#options.timeoutMs + 2_000;
     const away = ({ startedAt }: Attempt) =>
@@ -70,7 +70,7 @@ export class PublicCallers {
       .map(({ call, server, reason }) => `${call} (${server}) by the public subjects: ${reason}`);
   }
 
-  /** How many of its calls ended in which way, and the replies that came after the first one. */
+  /** How many calls ended in each way, and how many replies came after a first one. */
   endings(): Record<string, number> {
     const counts: Record<string, number> = { second: this.#second };
     for (const { ending } of this.#attempts) if (ending !== null) counts[ending] = (counts[ending] ?? 0) + 1;
@@ -120,7 +120,7 @@ export class PublicCallers {
   }
 }
 
-/** How long after this moment the service that carries the answers was back; 0 where it was there. */
+/** How long after `at` NATS was back; 0 if it was not away. */
 export function awayMs(at: number, natsAway: readonly Span[]): number {
   return Math.max(0, ...natsAway.filter(({ from }) => from <= at).map(({ to }) => to - at));
 }

@@ -22,7 +22,7 @@ test('a process was frozen as a whole if neither its loop nor the thread that wa
   ]);
 });
 
-test('a loop that was still while that thread ran was blocked, reported or not, and so was one that stayed still', () => {
+test('a loop that stood still while its watching thread ran was blocked, reported or not, also after a freeze', () => {
   assert.deepEqual(standstills(at('process_stood_still', '12.000', 2_000), origin), []);
   const blocked = at('event_loop_blocked', '11.000', 1_000) + at('process_stood_still', '12.000', 2_000);
   assert.deepEqual(standstills(blocked, origin), []);
@@ -50,7 +50,7 @@ test('the search matches what the gateway logs', () => {
   assert.equal(standstills(log + log.replace('process_', 'loop_watch_'), origin).length, 1);
 });
 
-test('of the frozen times, those within another time count', () => {
+test('only the frozen time within the given span counts', () => {
   const spans = [
     { from: 1_000, to: 2_000 },
     { from: 5_000, to: 6_000 },

@@ -1,4 +1,4 @@
-/** A time in which something went on, in the time of the history. */
+/** A period of time, on the clock of the history. */
 export interface Span {
   readonly from: number;
   readonly to: number;
@@ -13,10 +13,10 @@ interface LogEntry {
 const STANDSTILL = /^\{.*"event":"(?:process_stood_still|loop_watch_stood_still)".*\}$/gm;
 
 /**
- * When the machine let a whole process of a node stand still, by its own log: its loop did not turn, and the thread that
- * watches the loop did not run either. A loop that stood still while that thread went on was blocked, which is the
- * gateway's own doing, and none of these. What the log lacks is held against the node. `origin`: of the history's clock,
- * by the wall clock.
+ * The periods in which the machine stopped a whole process of a node, by its own log: its loop did not turn, and the thread
+ * that watches the loop did not run either. A loop that stood still while that thread ran was blocked by the gateway
+ * itself, and does not count. A period that the log lacks counts against the node. `origin`: the time by the wall clock
+ * at which the clock of the history began.
  */
 export function standstills(log: string, origin: number): Span[] {
   const reported = [...log.matchAll(STANDSTILL)].flatMap(([line]) => entryOf(line) ?? []);
@@ -37,12 +37,12 @@ export function overlap(one: Span, other: Span): boolean {
   return one.from <= other.to && one.to >= other.from;
 }
 
-/** How long of these times, which do not overlap one another, lies within that one. */
+/** The total time of these spans, which do not overlap, within the other span. */
 export function timeWithin(spans: readonly Span[], { from, to }: Span): number {
   return spans.reduce((sum, span) => sum + Math.max(0, Math.min(span.to, to) - Math.max(span.from, from)), 0);
 }
 
-/** Null for what two threads wrote into one another. */
+/** Null for a line into which two threads wrote. */
 function entryOf(line: string): LogEntry | null {
   try {
     const entry = JSON.parse(line) as LogEntry;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { typosRun } from './typos.ts';
 
-/** A start of a process takes the machine's time; two test files run at once, on whatever there is. */
+/** The start of a process takes CPU time; two test files run at once, on any machine. */
 const LONGEST_MS = 10_000;
 
 for (const cluster of [false, true]) {

@@ -22,7 +22,7 @@ const GO = ['capitals', 'both', 'panic', 'plain'];
 const GOOD = ['base', 'mate'];
 const CLIENTS = 8;
 const EVERY_MS = 250;
-/** Wrong definitions there at once, at each node. */
+/** The most wrong definitions at each node at the same time. */
 const AT_ONCE = 12;
 
 export interface TyposOptions {
@@ -36,7 +36,7 @@ export interface Typos {
   readonly kinds: readonly string[];
   /** Toolchains that this machine lacks: their kinds were not tried. */
   readonly lacking: readonly string[];
-  /** Acknowledged changes, by what was done. */
+  /** Numbers of changes, by kind and answer. */
   readonly changes: Readonly<Record<string, number>>;
   readonly calls: number;
   readonly lists: number;
@@ -45,11 +45,11 @@ export interface Typos {
   readonly longestMs: number;
   /** Servers that a mistake of the gateway itself put out of service. */
   readonly defects: number;
-  /** Everything that must not be. */
+  /** Everything that must not happen. */
   readonly wrong: readonly string[];
 }
 
-/** Calls good servers all the time, while every kind of wrong definition comes, changes and goes beside them. */
+/** Calls good servers all the time, while wrong definitions of every kind are added, changed and removed beside them. */
 export async function typosRun({ seed, durationMs, cluster }: TyposOptions): Promise<Typos> {
   const random = new Seeded(seed);
   await using wrongs = await WrongDefinitions.open();
@@ -161,7 +161,7 @@ class TyposRun {
     const api = new RunTimeClient(gateway);
     const added = new Map<string, 'api' | 'file'>();
     const inFile = new Map<string, object>();
-    // Nodes that share no store take servers for a time only.
+    // Nodes without a shared store accept run-time servers only with a time limit.
     const query = this.#cluster ? '?ttlMs=600000' : '';
     const config = JSON.parse(readFileSync(join(gateway.folder, 'trunkline.json'), 'utf8')) as object;
     const write = (): void => {
@@ -208,7 +208,7 @@ class TyposRun {
   }
 }
 
-/** Every kind of definition that a person can get wrong, with what has to be there for it to be wrong that way. */
+/** Every kind of mistake in a definition, with the files and servers that the mistake needs. */
 class WrongDefinitions implements AsyncDisposable {
   readonly lacking: string[] = [];
   readonly #folder = mkdtempSync(join(tmpdir(), 'trunkline-typos-'));

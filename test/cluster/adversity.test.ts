@@ -25,7 +25,7 @@ async function servedAgain(client: WireClient): Promise<Who> {
   return found!;
 }
 
-test('fault:F29 a node cut off from the bus serves nothing that it owned, and releases it when another one has taken it', () =>
+test('fault:F29 a node cut off from the bus refuses calls of its process, and ends it after another node has taken over', () =>
   cluster(async (nodes) => {
     await using gate = await TcpGate.start(nodes.nats.port);
     const cut = await nodes.node('cut', { counter: counterServer() }, {}, { nats: `nats://127.0.0.1:${gate.port}` });
@@ -42,15 +42,15 @@ test('fault:F29 a node cut off from the bus serves nothing that it owned, and re
     const after = await servedAgain(client);
     assert.equal((await ownerOf([stays], after.pid)).name, 'stays');
     assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
-    await until(async () => !(await cut.ready()), 'it to see that the others serve');
-    // By its own clients: what it owned is refused, its process is kept till it knows better.
+    await until(async () => !(await cut.ready()), 'the node to be not ready');
+    // Calls of its own clients are refused; it keeps its process until it is back on the bus.
     const own = await WireClient.open(cut.serverUrl('counter'));
     const refused = await own.request('tools/call', { name: 'who', arguments: {} });
     assert.equal(wordOf(refused.message), 'NOT_SENT');
     assert.equal(alive(before.pid), true);
     gate.open();
     await until(() => cut.ready(), 'the node to be back');
-    await until(() => !alive(before.pid), 'what was taken over to end');
+    await until(() => !alive(before.pid), 'the process that was taken over to end');
     assert.equal((await who(client)).pid, after.pid);
     assert.notEqual((await who(own)).pid, before.pid);
   }));
@@ -66,11 +66,11 @@ test(
       const env = { NODE_OPTIONS: `--max-old-space-size=96 --import=${FILLS}` };
       const [full, a] = [await nodes.node('full', {}, {}, { env }), await nodes.node('a', {})];
       full.kill('SIGUSR2');
-      await until(async () => !(await full.ready()), 'it to leave its requests to the other one');
+      await until(async () => !(await full.ready()), 'the full node to be not ready');
       assert.match(JSON.stringify(await full.health()), /"status":"not ready","reason":"overloaded: the memory/);
       assert.equal(await a.ready(), true);
       full.kill('SIGUSR2');
-      await until(() => full.ready(), 'it to take requests again');
+      await until(() => full.ready(), 'the full node to be ready again');
       assert.equal((await full.health())?.status, 'ready');
     }),
 );
@@ -96,7 +96,7 @@ test('fault:F32 a blocked event loop is reported from outside of it, and costs t
     await until(() => blocked.ready(), 'the node to be back');
     assert.match(blocked.stderr, /"event":"process_stood_still"/);
     assert.match(blocked.stderr, /"event":"node_fenced","paused":true/);
-    await until(() => !alive(before.pid), 'what it owned to end');
+    await until(() => !alive(before.pid), 'the process that it owned to end');
     assert.equal((await who(client)).pid, after.pid);
   }));
 

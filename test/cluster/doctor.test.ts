@@ -23,7 +23,7 @@ interface Step {
   readonly fix: string | null;
 }
 
-/** Of a machine that has the configuration and no gateway. */
+/** The findings of the doctor on a machine that has the configuration and no gateway. */
 async function doctor({ nats, folder }: ClusterProcesses, more: object = {}): Promise<Found> {
   const cwd = mkdtempSync(join(folder, 'doctor-'));
   const cluster = { nats: nats.url, node: 'here', secret: SECRET, ...more };
@@ -50,7 +50,7 @@ const has = ({ cluster }: Found, ...wanted: readonly RegExp[]) => {
     );
 };
 
-test('the doctor looks at the cluster from a machine without a gateway, and from one with: NATS, secret, nodes, store', () =>
+test('the doctor checks NATS, secret, nodes and store of the cluster, on a machine with or without a gateway', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -100,7 +100,7 @@ test('the doctor looks at the cluster from a machine without a gateway, and from
     },
   ));
 
-test('the doctor says of PostgreSQL whether it answers, and of NATS without JetStream what to do', () =>
+test('the doctor says whether PostgreSQL answers, and what to do about NATS without JetStream', () =>
   onCluster(
     () => ClusterProcesses.start({ jetStream: false }),
     async (nodes) => {

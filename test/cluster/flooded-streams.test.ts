@@ -20,7 +20,7 @@ import { WireClient } from '../support/wire-client.ts';
 const MIB = 1024 * 1024;
 const KIB = 1024;
 
-test('check:C9 a session whose events are more than NATS keeps loses its own oldest ones, other sessions none', {
+test('check:C9 a session with more events than NATS keeps loses its own oldest events; other sessions lose none', {
   timeout: 120_000,
 }, async () => {
   await using nodes = await TwoNodes.start();
@@ -28,14 +28,14 @@ test('check:C9 a session whose events are more than NATS keeps loses its own old
   for (let seq = 1; seq <= 40; seq++) quiet.say(seq, 10 * KIB);
   await nodes.written(quiet, 40);
   const loud = nodes.begin(2);
-  // Twice of what all copies together may have.
+  // Twice the limit of all copies together.
   for (let seq = 1; seq <= 2_048; seq++) {
     loud.say(seq, 64 * KIB);
     if (seq % 4 === 0) await nodes.sent();
   }
   await nodes.written(loud, 2_048);
   const left = (await loud.after(0))!.events;
-  assert.equal(left[0]!.eventId, null, 'what is gone is reported');
+  assert.equal(left[0]!.eventId, null, 'the lost events are reported');
   const kept = left.slice(1).map(({ eventId, message }) => {
     assert.ok(message !== null);
     return loud.seqOf(eventId!);
@@ -49,14 +49,14 @@ test('check:C9 a session whose events are more than NATS keeps loses its own old
   assert.deepEqual(await quiet.kept(), { count: 40, gaps: 0 });
 });
 
-test('check:C9 many sessions with more than NATS keeps make room for each other, and take nothing from those with little', {
+test('check:C9 many sessions with more events than NATS keeps lose their oldest; sessions with few events lose none', {
   timeout: 120_000,
 }, async () => {
   await using nodes = await TwoNodes.start({ maxBytes: 16 * MIB });
   const quiet = Array.from({ length: 50 }, (_, at) => nodes.begin(at + 1));
   for (const stream of quiet) for (let seq = 1; seq <= 4; seq++) stream.say(seq, 4 * KIB);
   for (const stream of quiet) await nodes.written(stream, 4);
-  // 1 MiB of each is its largest share.
+  // Each session writes 1 MiB, its largest share.
   const loud = Array.from({ length: 40 }, (_, at) => nodes.begin(at + 1_000));
   for (let seq = 1; seq <= 64; seq++) {
     for (const stream of loud) {
@@ -73,7 +73,7 @@ test('check:C9 many sessions with more than NATS keeps make room for each other,
   }
 });
 
-test('check:C9 fault:F30 when a node dies, a quiet client gets all that it missed, and one that was flooded a gap and the newest', () =>
+test('check:C9 fault:F30 after a node dies, a quiet client gets all missed events, and a flooded client a gap and the newest', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -90,7 +90,7 @@ test('check:C9 fault:F30 when a node dies, a quiet client gets all that it misse
         }, `${last} to be written down`);
       for (let data = 1; data <= 5; data++) {
         await quiet.client.callText('log', { data: [data] });
-        // What is said while the next call runs would be taken for that call's.
+        // A message that arrives during the next call would be taken for a message of that call.
         await written(quiet, `${data}]`);
       }
       const text = 'x'.repeat(60_000);
@@ -125,7 +125,7 @@ test('check:C9 fault:F30 when a node dies, a quiet client gets all that it misse
 
 interface Begun {
   readonly client: WireClient;
-  /** The last that the client got before its connection broke. */
+  /** The last event that the client got before its connection broke. */
   readonly seen: Event;
 }
 
@@ -149,7 +149,7 @@ async function said(stream: EventReader): Promise<Event> {
 
 const dataOf = ({ data }: Event): unknown => JSON.parse(data).params.data;
 
-/** The log as the node with the streams writes it, and as another node reads it. */
+/** The log of two nodes: one writes the copies of its streams, the other reads them. */
 class TwoNodes implements AsyncDisposable {
   readonly #server: NatsServer;
   readonly #wires: readonly NatsWire[];
@@ -179,7 +179,7 @@ class TwoNodes implements AsyncDisposable {
     return new SaidStream(this, session);
   }
 
-  /** As much as a client that reads at 50 MB/s would let through. */
+  /** Sends the copies at the pace of a client that reads 50 MB/s. */
   async sent(): Promise<void> {
     this.copies.flush();
     await this.#wires[0]!.flush();
@@ -233,7 +233,7 @@ class SaidStream {
     return Number.parseInt(eventId.slice(this.#name.length + 1), 36);
   }
 
-  /** Since its beginning. */
+  /** Counts from the beginning of the stream. */
   async kept(): Promise<{ readonly count: number; readonly gaps: number }> {
     const events = (await this.after(0))?.events ?? [];
     const gaps = events.filter(({ eventId }) => eventId === null).length;

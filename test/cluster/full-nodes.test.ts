@@ -8,7 +8,7 @@ import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 
-test('S0.18 check:H4 sessions at a full node have their processes at one that is not; where all are full an idle one gives way, at any node', () =>
+test('S0.18 check:H4 sessions at a full node get processes at another node; if all nodes are full, an idle process of any node ends for them', () =>
   cluster(async (nodes) => {
     const servers = { own: counterServer({ isolation: 'session', limits: { maxProcesses: 2 } }) };
     const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
@@ -41,7 +41,7 @@ test('S0.18 check:H4 sessions at a full node have their processes at one that is
     };
     await until(async () => (await who()) !== null, 'the refused session to be served where there is room again');
     assert.equal((await ownerOf([a, b], (await who())!.pid)).name, 'a');
-    // Both nodes are full, all that b runs is in use, and the only idle process is a's.
+    // Both nodes are full, all processes of b are in use, and the only idle process is a's.
     const last = await WireClient.open(b.serverUrl('own'));
     await until(async () => {
       const { message } = await last.request('tools/call', { name: 'count', arguments: {} });

@@ -7,14 +7,14 @@ import { PostgresServer } from '../support/postgres-server.ts';
 import type { Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-/** Bob signs in for all; for herself only Ada does. */
+/** Bob signs in to `shared` for all; only Ada signs in to `own`, for herself. */
 const LISTED: Record<User, readonly string[]> = {
   ada: ['own__echo', 'own__only_ada', 'shared__echo', 'shared__only_bob'],
   bob: ['own__trunkline_login', 'shared__echo', 'shared__only_bob'],
 };
 const ERAS = ['stateful', 'stateless'] as const;
 
-test('S3.5 goal:G18 the last known tools stay listed without a login, of each principal its own, at nodes that start later too', {
+test('S3.5 goal:G18 each principal’s last known tools stay listed without a login, also at nodes that start later', {
   timeout: 120_000,
 }, async (t) => {
   const [server, database, cluster] = await Promise.all([

@@ -6,7 +6,7 @@ import { BALANCERS, behindBalancer } from '../faults/nodes/behind-balancers.ts';
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 for (const balancer of BALANCERS)
-  test(`goal:G14 three nodes behind ${balancer}: NATS and PostgreSQL go and come back, nodes restart, and no call fails that needs neither`, async (t) => {
+  test(`goal:G14 three nodes behind ${balancer}: NATS and PostgreSQL go and come back, nodes restart, and no call that needs neither fails`, async (t) => {
     t.diagnostic(`seed ${SEED}`);
     const result = await behindBalancer({
       seed: SEED,

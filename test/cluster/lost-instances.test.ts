@@ -14,7 +14,7 @@ const alone = (node: NodeProcess) =>
     return nodes.length === 1;
   }, `${node.name} to be alone`);
 
-test('fault:F30 fault:F31 a session is not unknown because the only node with its server is silent, or starts anew', () =>
+test('fault:F30 fault:F31 a session stays known while the only node with its server is silent, or restarts', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {

@@ -92,10 +92,10 @@ test('a node with another secret that started without NATS is not ready when NAT
     await nodes.nats.kill();
     const b = await NodeProcess.start('b', {}, { cluster: { secret: OTHER } }, { nats: nodes.nats.url });
     nodes.nodes.push(b);
-    await until(() => b.ready(), 'a node that knows of no other to be ready without NATS');
+    await until(() => b.ready(), 'the node that started without NATS to be ready');
     await nodes.nats.run();
     await until(() => a.serves(), 'the node of the cluster to be back');
-    await until(async () => !(await b.ready()), 'the other one to be refused');
+    await until(async () => !(await b.ready()), 'the node with the other secret to be refused');
     await until(() => /node_without_lease.*another secret/.test(b.stderr), 'its log to say why');
     assert.equal(await a.serves(), true);
   }));

@@ -29,8 +29,8 @@ for (const [name, { options, said }] of Object.entries(lacks)) {
       const lines = (): string[] => node.stderr.split('\n').filter((line) => said.test(line));
       await until(() => lines().length > 0, `the node to say what it lacks:\n${node.stderr}`);
       assert.match(lines()[0]!, /bus_server_lacks|node_without_lease|store_not_reached/);
-      await until(async () => said.test(JSON.stringify(await node.health())), '/health to say it');
-      await until(() => node.ready(), 'the node to serve what needs no owner, as no other node can do more');
+      await until(async () => said.test(JSON.stringify(await node.health())), '/health to report it');
+      await until(() => node.ready(), 'the node to serve servers without an owner, as no other node can do more');
       assert.ok(!node.stderr.includes('word@'), 'nothing of the credentials is shown');
     } finally {
       node.kill('SIGINT');

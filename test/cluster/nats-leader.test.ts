@@ -4,7 +4,7 @@ import { FULL, measured } from '../faults/measured.ts';
 import { leaderLoss } from '../faults/nodes/nats-leader.ts';
 import { currentNatsServer } from '../support/nats-server.ts';
 
-/** What calls that need a lease may take, in milliseconds; those that may need a new owner wait for the election. */
+/** Longest time of calls that need a lease, in milliseconds; those that may need a new owner wait for the election. */
 const SLOWEST_MS = { own: 3_000, forwarded: 45_000, singleton: 45_000, new: 45_000 };
 
 /** One run in the suite; `npm run prove -- faults --rows F43,F44` also takes the newest nats-server, and kills a node too. */
@@ -25,7 +25,7 @@ async function proved(t: TestContext, row: string, disk: 'kept' | 'lost'): Promi
     t.diagnostic(`${words}: ${calls} calls, election of ${Math.round(electionMs)} ms`);
     assert.deepEqual(leaselessFailed, [], words);
     assert.deepEqual(wrong, [], words);
-    assert.equal(noneReady, 0, `${words}: looks of a balancer that found no node`);
+    assert.equal(noneReady, 0, `${words}: checks of a balancer that found no node`);
     if (FULL) assert.equal(replaced, 0, `${words}: processes that were started again`);
     for (const [kind, atMost] of Object.entries(SLOWEST_MS)) {
       measured(t, row, `calls fail: ${kind}`, failedMs[kind] ?? 0, 'ms', 3_000);
@@ -37,7 +37,7 @@ async function proved(t: TestContext, row: string, disk: 'kept' | 'lost'): Promi
 const timeout = 600_000;
 
 test(
-  'fault:F43 of three NATS servers the one that leads the leases crashes: leases last, and only calls that need a new owner wait for the election',
+  'fault:F43 the leader of the leases among three NATS servers crashes: leases last, and only calls that need a new owner wait for the election',
   {
     timeout,
   },
@@ -45,7 +45,7 @@ test(
 );
 
 test(
-  'fault:F44 of three NATS servers the one that leads the leases crashes and its disk is lost: the same',
+  'fault:F44 the leader of the leases among three NATS servers crashes and loses its disk: the same holds',
   {
     timeout,
   },

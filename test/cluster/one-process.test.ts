@@ -18,7 +18,7 @@ import { WireClient } from '../support/wire-client.ts';
 const COUNTER = resolve(import.meta.dirname, '../fixtures/cluster/counter.mjs');
 const counter = { command: process.execPath, args: [COUNTER] };
 const SECRET = 'a secret of a cluster, 32 bytes and more';
-/** Of a drain that ends before because it can, and not because its time is up. */
+/** Time limit of a drain that must end earlier. */
 const LONG_MS = 300_000;
 
 /** Two gateways that are nodes of one cluster, joined by the memory of this process. */
@@ -100,7 +100,7 @@ test("S0.18 check:H4 a server that only another node's file names is listed and 
   }
 });
 
-test('fault:F33 check:H7 a node whose process others call all the time releases it: running calls end, the rest begins elsewhere', async () => {
+test('fault:F33 check:H7 a draining node releases a process that is always in use: running calls end, later calls begin elsewhere', async () => {
   const pair = new Pair();
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
   try {
@@ -138,7 +138,7 @@ test('fault:F33 check:H7 a node whose process others call all the time releases 
   }
 });
 
-test('fault:F33 check:H7 a long call on one session keeps its node, but not the sessions of others, which move meanwhile', async () => {
+test('fault:F33 check:H7 during a drain a session with a long call stays on its node, and other sessions move meanwhile', async () => {
   const pair = new Pair();
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
   try {
@@ -159,12 +159,12 @@ test('fault:F33 check:H7 a long call on one session keeps its node, but not the 
     const long = busy.callText('wait', { file });
     let over = false;
     const drained = a.app.drain(LONG_MS).then(() => (over = true));
-    await until(async () => (await pidOf(other)) !== otherPid, 'the other session to go over');
+    await until(async () => (await pidOf(other)) !== otherPid, 'the other session to move');
     assert.equal(await pidOf(busy), busyPid);
     assert.equal(over, false);
     writeFileSync(file, '');
     assert.equal(await long, 'waited');
-    await until(async () => (await pidOf(busy)) !== busyPid, 'the session to go over');
+    await until(async () => (await pidOf(busy)) !== busyPid, 'the session to move');
     await drained;
   } finally {
     await pair.dispose();

@@ -54,7 +54,7 @@ function rows(): StoredServer[] {
     { name: 'unset', definition: { command: 'node', env: { A: '${TRUNKLINE_NOT_SET_ANYWHERE}' } } },
     { name: 'failing', definition: { command: '/nowhere/there/is/none' } },
   );
-  // On the last page, so that the others are there only if all pages were read.
+  // These two are on the last page: they are there only if all pages were read.
   all.push({ name: 'words', definition: says('hello') }, { name: 'Server-7', definition: says('taken') });
   return all as StoredServer[];
 }
@@ -88,8 +88,8 @@ test('S0.12 check:A2 check:K2 openNode serves all rows of a store over NATS, rep
     const started = one(operations, 'start', 'words')!;
     assert.deepEqual([started.subject, started.error], ['words', null]);
 
-    // Either node may take the call, so that this node's are counted with the other one closed.
-    await until(() => b.server('words') !== null, 'the other node to hear of it');
+    // Either node may take the call; the other node closes before the calls of this node are checked.
+    await until(() => b.server('words') !== null, 'the other node to know the server');
     assert.equal((await b.callTool('words__say')).content[0]?.text, 'hello');
     await b.close();
     const client = new ToolClient(program, { timeoutMs: 10_000 });

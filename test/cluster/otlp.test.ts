@@ -36,7 +36,7 @@ async function serve(): Promise<Served> {
   return { received, server };
 }
 
-/** A call of each kind at the node that lacks the server; both nodes have ended then, and have sent what they had. */
+/** Makes a call of each kind at the node without the server. Afterwards both nodes have ended and sent all their data. */
 function callAcross(otlp: string, { server }: Served): Promise<void> {
   return onCluster(
     () => ClusterProcesses.start(),
@@ -66,7 +66,7 @@ test('a receiver gets the whole trace of a call over two nodes, with its link, a
     await served.server.stop();
   }
   assert.deepEqual(receiver.complaints, []);
-  // Neither the call whose caller records nothing nor, at this share, the one without a caller's trace.
+  // The call whose caller records nothing and, at this share, the call without a caller's trace have no spans.
   assert.deepEqual([...new Set(receiver.spans.map(({ traceId }) => traceId))], [PARENT.traceId]);
   const [receive, dispatch, client] = ['tools/call s__t', 'dispatch s', 'tools/call t'].map((name) => {
     const found = receiver.spans.filter((span) => span.name === name);

@@ -18,12 +18,12 @@ function logout(node: NodeProcess, server: string) {
   return trunkline(['logout', server, '--data-dir', join(folder, 'data')], { cwd: folder });
 }
 
-test('check:I3 fault:F20 what one node revokes is out of use within 5 s on all nodes, with and without NATS, and after a restart of PostgreSQL', {
+test('check:I3 fault:F20 a login that one node revokes is out of use within 5 s on all nodes, with and without NATS, and after a restart of PostgreSQL', {
   timeout: 120_000,
 }, async (t) => {
   const nodes = await SignedInNodes.start(['one', 'two', 'three']);
   const { issuer, cluster, database } = nodes;
-  // The tokens stay good: only the nodes can end their use.
+  // The issuer keeps the tokens valid: only the nodes can end their use.
   issuer.revokes = false;
   let going = true;
   try {
@@ -45,7 +45,7 @@ test('check:I3 fault:F20 what one node revokes is out of use within 5 s on all n
       const begun = performance.now();
       const { code, err } = await logout(node, server);
       assert.equal(code, 0, err);
-      // The deadline counts from the answer: how long the command takes to start is not the nodes' doing.
+      // The deadline counts from the answer: the nodes do not determine how long the command takes to start.
       const answered = performance.now();
       await until(() => performance.now() > answered + DEADLINE_MS, 'the deadline');
       assert.equal(streams(server), 0, `streams to ${server}, ${how}`);
@@ -112,7 +112,7 @@ test('goal:G18 no token, code, verifier or secret of a client shows in logs, met
     issuer.expire();
     await calls('after an expiry');
     assert.equal(issuer.exchanged.length, 1);
-    // An authorization server that says in its refusals what it was sent.
+    // The authorization server repeats the request in its refusals.
     issuer.repeats = true;
     const body = JSON.stringify({ redirectUri: 'http://127.0.0.1:9/back' });
     const { url } = await gateway.control<{ url: string }>('/api/v1/servers/web/login', 'POST', body);

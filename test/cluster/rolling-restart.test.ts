@@ -5,7 +5,7 @@ import { type RollingOptions, rollingRestart } from '../faults/nodes/rolling-res
 
 const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-/** What G8 asks of it; tests run beside others, where 200 calls a second are not to be had. */
+/** The rate that G8 requires; a normal run, beside other tests, does not reach 200 calls a second. */
 const PER_SECOND = FULL ? 200 : 40;
 
 const BALANCERS: Readonly<Record<RollingOptions['balancer'], string>> = {

@@ -15,7 +15,7 @@ async function silentIn(node: NodeProcess): Promise<readonly string[]> {
   return (await Promise.all(read)).map(({ silent }) => silent.join());
 }
 
-test('lists of all nodes name those that do not answer, and what was recorded there is not taken for all', () =>
+test('lists of all nodes name those that do not answer, and a recording without their part counts as incomplete', () =>
   onCluster(
     () => ClusterProcesses.start(),
     async (nodes) => {
@@ -38,7 +38,7 @@ test('lists of all nodes name those that do not answer, and what was recorded th
 
       b.kill('SIGSTOP');
       recorder.process.kill('SIGINT');
-      // At once, while it still counts as there, and when it is lost.
+      // At once, while b still counts as present, and after it is lost.
       const stopping = post(`/api/v1/recordings/${id}/stop`, {}).then(String, String);
       assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
       assert.match(await stopping, /no answer from b; the other nodes have done it/);
@@ -59,7 +59,7 @@ test('lists of all nodes name those that do not answer, and what was recorded th
         const refused = await post('/api/v1/replays', { ...body, server: 'counter' }).then(String, String);
         assert.match(refused, /parts of the recording are missing: b did not answer/);
       }
-      // One that only this node was to make lacks nothing, nor does one that was begun when the other was gone.
+      // A recording of node a alone and one that began after b was lost have no missing part.
       const later = await post('/api/v1/recordings', { server: 'counter' });
       for (const whole of [atA['id'], later['id']]) {
         assert.deepEqual((await a.control<Json>(`/api/v1/recordings/${whole}`)).silent, []);

@@ -61,7 +61,7 @@ test('check:C9 fault:F30 a call that waits for a task runs once when its client 
     const call = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'ask', arguments: {} } };
     const stream = (await client.post(call)) as EventReader;
     const first = await stream.next();
-    await until(() => server.peer.of('tasks/result').length === 1, 'the result to be waited for');
+    await until(() => server.peer.of('tasks/result').length === 1, 'the tasks/result request');
     await until(
       async () => (await log.after(client.sessionId!, first!.id!))?.unanswered.length === 1,
       'the call in the log',

@@ -16,7 +16,7 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
     const lines = headers();
     lines.set('Trunkline-Key', KEY);
     const client = new ToolClient(connection, { sessionId: 's1', headers: lines, timeoutMs: 10_000 });
-    // No node is there yet: what did not begin is sent again until one is.
+    // No node is there yet: a call that did not begin is sent again until one is.
     const early = client.call('both', 'count');
     const both = { both: counterServer({ isolation: 'session' }) };
     const blue = await nodes.node('blue', both, SETTINGS);
@@ -34,7 +34,7 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
       .catch((error: unknown) => error);
     assert.ok(nowhere instanceof ToolCallError && nowhere.outcome === 'NOT_SENT', String(nowhere));
 
-    // A node dies with calls in hand.
+    // A node dies with calls in flight.
     const file = join(nodes.folder, 'go');
     const passedBefore = await passedOn(green);
     const waiting = Array.from({ length: 6 }, (_, i) =>
@@ -46,7 +46,7 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
         ),
     );
     await until(async () => (await busy(blue)) + (await busy(green)) === waiting.length, 'all calls to run');
-    // Lists that the gateway itself asks for when a process starts have been in hand, too.
+    // Lists that the gateway itself requests when a process starts were in flight, too.
     await new Promise((done) => setTimeout(done, 500));
     await until(async () => (await busy(blue)) + (await busy(green)) === waiting.length, 'only the calls to run');
     const inHand = await busy(green);
@@ -55,7 +55,7 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
     await new Promise((done) => setTimeout(done, 2_500));
     writeFileSync(file, '');
     const outcomes = await Promise.all(waiting);
-    // What the dead node took and passed on may end either way.
+    // Calls that the dead node took or passed on may end either way.
     assert.ok(
       outcomes.every((outcome) => outcome === 'RESULT' || outcome === 'UNKNOWN'),
       outcomes.join(),
@@ -69,7 +69,7 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
   }
 });
 
-/** Calls that the servers of this node have in hand. */
+/** Calls in flight at the servers of this node. */
 async function busy(node: NodeProcess): Promise<number> {
   const { servers } = await node.control<{ servers: { connections?: { inFlight: number }[] }[] }>('/api/v1/servers');
   return servers.flatMap(({ connections = [] }) => connections).reduce((sum, { inFlight }) => sum + inFlight, 0);

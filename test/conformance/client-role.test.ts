@@ -5,7 +5,7 @@ import { clientScenarios, runClientScenario } from '../support/conformance-suite
 
 const CLIENT = resolve(import.meta.dirname, 'client-role.ts');
 
-/** What each revision asks of clients beside OAuth. */
+/** The scenarios of each revision for clients, except those of OAuth. */
 const SCENARIOS = {
   '2025-11-25': ['initialize', 'tools_call', 'elicitation-sep1034-client-defaults', 'sse-retry'],
   '2026-07-28': [
@@ -20,11 +20,11 @@ const SCENARIOS = {
 } as const;
 /** Not scored at every revision, but the gateway passes them. */
 const UNSCORED = ['json-schema-2020-12-preservation'];
-/** Scenarios in which a client of the era leaves the suite nothing to look at, and why. */
+/** Scenarios in which a client of the era gives the suite nothing to check, and why. */
 const NOT_BEFORE = {
-  // The suite's server takes `initialize` too, and is then spoken to in its client's era: no 2026-07-28 to be seen.
+  // The suite's server accepts `initialize` too; the gateway then uses the client's era, so the suite sees no 2026-07-28.
   stateful: ['request-metadata', 'http-standard-headers', 'http-invalid-tool-headers'],
-  // The suite's server asks on its GET stream, which is no call's: nothing carries that in 2026-07-28.
+  // The suite's server asks on its GET stream, outside of any call: 2026-07-28 has no way to pass that on.
   stateless: ['elicitation-sep1034-client-defaults'],
 } as const;
 
@@ -36,7 +36,7 @@ for (const revision of ['2025-11-25', '2026-07-28'] as const) {
   });
 
   const own = revision === '2025-11-25' ? 'stateful' : 'stateless';
-  // The client before the gateway is also one of the other era: it can have no part in what the suite's server sees.
+  // The client before the gateway is also one of the other era: it must not change what the suite's server sees.
   for (const era of ['stateful', 'stateless'] as const) {
     describe(`the official suite at ${revision} in client role: the gateway as client, a ${era} client before it`, {
       concurrency: 2,
@@ -57,7 +57,7 @@ for (const revision of ['2025-11-25', '2026-07-28'] as const) {
   }
 }
 
-/** Of extensions: ways to a token without a user, and tokens bound to a key. */
+/** Scenarios of extensions: tokens without a user, and tokens bound to a key. */
 const OAUTH_EXTENSIONS = [
   'auth/client-credentials-jwt',
   'auth/client-credentials-basic',

@@ -1,7 +1,7 @@
 /**
  * The client that the official suite runs in client role: `node client-role.ts stateful|stateless <url>`, where the URL
  * is that of the suite's server. It starts the gateway in front of that server and drives it with a thin SDK client of
- * the era named, so that what the suite sees is the gateway. The suite judges by what reaches its server alone.
+ * the era named, so that the suite tests the gateway. The suite judges only by the requests at its server.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { Json } from '../support/raw-http.ts';
@@ -10,7 +10,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const [era = '', url = ''] = process.argv.slice(2);
 const context: Json = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
 const SCENARIO = process.env['MCP_CONFORMANCE_SCENARIO'] ?? '';
-/** Any JSON passes: what the gateway hands over is to be looked at as it is. */
+/** Accepts any JSON, so that the client gets the results of the gateway unchanged. */
 const ANYTHING = { '~standard': { version: 1, vendor: 'suite', validate: (value: unknown) => ({ value }) } } as never;
 
 const MAX_LOGINS = 3;
@@ -39,7 +39,7 @@ try {
   await gateway.dispose();
 }
 
-/** A user signs in again where a call asks for that, as it does where it needs more scopes; twice at most. */
+/** Signs in again if a call asks for it, for example because it needs more scopes; twice at most. */
 async function signingIn(call: () => Promise<Json>): Promise<Json> {
   for (let logins = 0; ; logins++) {
     const answer = await call().catch((error: Json) => ({ error }));
@@ -52,7 +52,7 @@ async function signingIn(call: () => Promise<Json>): Promise<Json> {
   }
 }
 
-/** What the operator would write for a scenario that gives credentials away. */
+/** The `auth` settings that an operator would write for a scenario that provides credentials. */
 function authOf(given: Json): Json {
   const own = {
     // The suite wants this one document, which no server has; the gateway's own is at its public URL.
@@ -77,10 +77,10 @@ function authOf(given: Json): Json {
   return keys.length === 0 ? {} : { auth: Object.fromEntries(keys) };
 }
 
-/** A user at a browser, who consents to everything: what the authorization server answers is where the browser goes. */
+/** A user who consents to everything: the gateway gets the redirect that the authorization server answers. */
 async function signIn(again = true): Promise<void> {
   if (authOf(context).auth?.grant !== undefined) return gateway.ready('suite');
-  // A person gives up.
+  // A user gives up after some logins.
   if (++begun > MAX_LOGINS) return;
   const begin = JSON.stringify({ redirectUri: 'http://127.0.0.1:1/callback' });
   const login = await gateway.control<Json>('/api/v1/servers/suite/login', 'POST', begin);
@@ -98,7 +98,7 @@ async function signIn(again = true): Promise<void> {
   }
 }
 
-/** Uses everything that is offered, tools with the arguments that the suite wants or with whatever their schema takes. */
+/** Uses everything that is offered: tools with the arguments of the suite, or with arguments that fit their schema. */
 async function useAll(client: Client): Promise<void> {
   const request = (method: string, params = {}): Promise<Json> =>
     signingIn(() => client.request({ method, params }, ANYTHING));

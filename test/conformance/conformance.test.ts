@@ -5,12 +5,12 @@ import { checksOf, failing, runConformance, scored } from '../support/conformanc
 
 /** Scenarios that the suite scores, by revision. */
 const SCORED = { '2025-11-25': 30, '2026-07-28': 37 } as const;
-/** Not scored, but passed by the server itself, so a gateway owes them too. */
+/** Not scored, but passed by the server itself, so they have to pass through the gateway, too. */
 const UNSCORED = {
   '2025-11-25': ['server-session-lifecycle', 'json-schema-2020-12', 'server-sse-polling'],
   '2026-07-28': ['json-schema-2020-12', 'http-header-validation', 'http-custom-header-server-validation'],
 } as const;
-/** Over stdio the server cannot break off a stream, and the scenario then has nothing to look at. */
+/** Over stdio the server cannot break off a stream, and the scenario then has nothing to check. */
 const HTTP_ONLY = ['server-sse-polling'];
 
 for (const [era, revision] of [
@@ -59,7 +59,7 @@ for (const [era, revision] of [
   });
 }
 
-/** The server of the suite tells of changed lists that are the same as before. */
+/** The server of the suite reports changed lists although they are the same as before. */
 const TELLS_OF_LISTS = [
   'sep-2575-server-sends-tools-list-changed-on-subscription',
   'sep-2575-server-sends-prompts-list-changed-on-subscription',

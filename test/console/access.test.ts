@@ -64,7 +64,7 @@ test('a refused call arrives in the list without a reload', async () => {
   await browser.visit('#/access');
 });
 
-test('a change of the rights arrives, too', async () => {
+test('a change of the rights is shown without a reload, too', async () => {
   const { page } = browser;
   gateway.rewrite({
     ...config,

@@ -5,7 +5,7 @@ import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
-/** A plain one, one whose framework looks into what it is given, one that asks for much at once, one of 4 MiB with a worker. */
+/** A plain app, one whose framework inspects its input, one that asks for much at once, one of 4 MiB with a worker. */
 const FEW = ['basic-vanillajs', 'basic-vue', 'debug', 'pdf'];
 const SHOWN_MS = 30_000;
 const MOST_HEIGHT = 1_200;
@@ -50,7 +50,7 @@ test('apps of official servers run in the Playground, and their calls reach thei
     await gateway.ready();
     browser = await ConsoleBrowser.open(gateway);
     browser.page.setDefaultTimeout(SHOWN_MS);
-    // The viewer goes on without what it had stored: its frame has no storage.
+    // The viewer works without its stored data: its frame has no storage.
     browser.tolerated = /^\[PDF-VIEWER\] .* error SecurityError: Failed to read the 'localStorage'/;
     for (const app of apps) {
       await play(browser, app, installed);
@@ -63,7 +63,7 @@ test('apps of official servers run in the Playground, and their calls reach thei
       await until(asked, `the calls of the app of ${app.name}`);
       context.diagnostic(`${app.name}: ${own.map(({ name }) => name).join(', ')}`);
     }
-    // Without the script of the aggregate in its document.
+    // On the app's own endpoint, without the script of the aggregate in its document.
     const vue = apps.find(({ name }) => name === 'basic-vue')!;
     await play(browser, vue, installed, true);
     await browser.close();

@@ -38,7 +38,7 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A real nginx that serves the console under each path, with what its manual gives for a start. */
+/** A real nginx that serves the console under each path, with the basic configuration of its manual. */
 async function nginx(...paths: readonly string[]): Promise<string> {
   const { folder } = gateway;
   const port = await freePort();
@@ -64,13 +64,13 @@ async function pid(): Promise<number> {
   return (await gateway.control<Json>('/api/v1/servers/memory')).connections[0].pid;
 }
 
-/** Of an address that logs in. */
+/** The fragment of an address that logs in. */
 async function loginHash(): Promise<string> {
   const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
   return new URL(url).hash;
 }
 
-/** The cookie and the word of the page that is logged in. */
+/** The cookie and the CSRF token of the page that is logged in. */
 async function session(): Promise<{ readonly cookie: string; readonly word: string }> {
   const { page } = browser;
   const [cookie] = await page.context().cookies(new URL('/api/v1/servers', gateway.controlUrl).href);
@@ -80,7 +80,7 @@ async function session(): Promise<{ readonly cookie: string; readonly word: stri
   return { cookie: `${cookie.name}=${cookie.value}`, word };
 }
 
-test('a page of another port of the machine gets the cookie sent, and opens nothing with it', async () => {
+test('a page at another port of the machine receives the cookie, and cannot use it', async () => {
   let received = '';
   const other = await listening(
     createServer((request, response) => {
@@ -115,7 +115,7 @@ test('a page of another port of the machine gets the cookie sent, and opens noth
   await page.close();
 });
 
-test('neither half of a session is enough, and no other page changes anything with both', async () => {
+test('the cookie or the token alone is not enough, and another page changes nothing with both', async () => {
   const { cookie, word } = await session();
   const wrong: readonly (readonly [number, string, Record<string, string>])[] = [
     [403, 'GET', { cookie }],
@@ -151,7 +151,7 @@ test('a foreign host name reaches neither the page nor the login', async () => {
   }
 });
 
-test('a logout that the gateway does not get is no logout, and one that it gets is one of all tabs', async () => {
+test('a logout that does not reach the gateway has no effect, and one that does logs out all tabs', async () => {
   const { page } = browser;
   const context = page.context();
   const other = await context.newPage();
@@ -165,7 +165,7 @@ test('a logout that the gateway does not get is no logout, and one that it gets 
   await other.getByRole('button', { name: 'Log out' }).click();
   for (const tab of [other, page]) await tab.getByText('This browser is not logged in').waitFor();
   await other.close();
-  // A link that is opened in a page that shows the login.
+  // Opens a link in a page that shows the login.
   await browser.visit(await loginHash());
   await page.getByText('Live', { exact: true }).waitFor();
 });
@@ -185,7 +185,7 @@ test('an exec token that was pasted ends with its session', async () => {
   assert.equal(await field.inputValue(), '');
 });
 
-test('a login at another port ends that of a page, which says so; a late refusal of an earlier session ends none', async () => {
+test('a login at another port ends the login of a page, which shows this; a late refusal of an earlier session does not', async () => {
   const { page } = browser;
   const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const hold = async (route: Route): Promise<void> => {
@@ -210,7 +210,7 @@ test('a login at another port ends that of a page, which says so; a late refusal
     await tab.getByText('Another login, such as one at another port').waitFor();
   };
   const other = await page.context().newPage();
-  // Nothing of it but the button asks the gateway.
+  // Only the button of this page reaches the gateway.
   await other.route(/\/api\/v1\/(?!login)/, (route) => route.abort());
   await other.goto(`${proxied}/${await loginHash()}`);
   const logOut = other.getByRole('button', { name: 'Log out' });
@@ -219,7 +219,7 @@ test('a login at another port ends that of a page, which says so; a late refusal
   await isReplaced(page);
   await browser.visit(await loginHash());
   await page.getByText('Live', { exact: true }).waitFor();
-  // To be logged out already is no error of the button.
+  // The button shows no error if the page is already logged out.
   await logOut.click();
   await isReplaced(other);
   assert.equal(await other.getByText('You are still logged in').count(), 0);

@@ -20,7 +20,7 @@ after(async () => {
   await gateway?.dispose();
 });
 
-test('a change of the file arrives, with what became of each server', async () => {
+test('a change of the file is shown, with the result for each server', async () => {
   const { page } = browser;
   await page.getByText('A reload would change nothing.').waitFor();
   const sources = page.getByRole('region', { name: 'Sources' });
@@ -54,7 +54,7 @@ test('a mistake in one server reaches the overview and the history as it is made
   gateway.rewrite({ mcpServers: { memory }, sessions: { max: 1 } });
   await page.getByRole('region', { name: 'Problems' }).waitFor({ state: 'detached', timeout: 30_000 });
   await browser.visit('#/');
-  // Conditions that need an operator, as they begin and end.
+  // The overview shows conditions that need an operator, as they begin and end.
   await WireClient.open(gateway.mcpUrl);
   const full = page.getByRole('listitem').filter({ hasText: 'There are nearly as many sessions as allowed' });
   await full.getByRole('link', { name: 'Look' }).click();
@@ -82,7 +82,7 @@ test('a mistake in one server reaches the overview and the history as it is made
   await newest.getByText(/TL1301 .*comand/).waitFor();
 });
 
-test('a reload puts the mended file in force', async () => {
+test('a reload applies the corrected file', async () => {
   const { page } = browser;
   const before = (await gateway.control<Json>('/api/v1/configuration')).version;
   gateway.rewrite({ mcpServers: { memory, second: everything } });

@@ -21,7 +21,7 @@ interface AxeFinding {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
-/** Of the browser's own trace; `tdur` are microseconds of the processor. */
+/** An event of the browser's trace; `tdur` is CPU time in microseconds. */
 interface TraceEvent {
   readonly name: string;
   readonly tid: number;
@@ -35,7 +35,7 @@ interface TraceEvent {
  */
 export class ConsoleBrowser {
   readonly page: Page;
-  /** What apps of other people may write to the console of the browser. */
+  /** The messages that third-party apps may write to the console of the browser. */
   tolerated: RegExp | null = null;
   readonly #browser: Browser;
   readonly #problems: string[] = [];
@@ -45,7 +45,7 @@ export class ConsoleBrowser {
     this.page = page;
     page.on('pageerror', (error) => this.#problems.push(`thrown: ${error.message}`));
     page.on('console', (message) => {
-      // The browser itself says so of every refused request.
+      // The browser itself logs this for every refused request.
       if (message.type() !== 'error' || message.text().startsWith('Failed to load resource')) return;
       if (this.tolerated?.test(message.text()) !== true) this.#problems.push(message.text());
     });
@@ -82,7 +82,7 @@ export class ConsoleBrowser {
     }, path);
   }
 
-  /** The longest task of the page while `work` runs, in ms of its processor: not with what other work of the machine takes. */
+  /** The longest task of the page while `work` runs, in ms of CPU time: without the time of other work of the machine. */
   async longestTask(work: () => Promise<void>): Promise<number> {
     await this.#browser.startTracing(this.page, { categories: ['disabled-by-default-devtools.timeline'] });
     let trace: Buffer;
@@ -104,7 +104,7 @@ export class ConsoleBrowser {
 
   /** Fails with axe's findings that are serious or critical, in both themes at both widths. */
   async assertAccessible(): Promise<void> {
-    // Outside of the page's policy: the test's own tool.
+    // axe is a tool of the test: it runs outside the policy of the page.
     const session = await this.page.context().newCDPSession(this.page);
     await session.send('Runtime.evaluate', { expression: AXE });
     await this.#atWidths(async (width) => {
@@ -134,7 +134,7 @@ export class ConsoleBrowser {
     const writes = process.env['TRUNKLINE_SCREENSHOTS'] === '1';
     const dismiss = this.page.locator('.toast').getByRole('button', { name: 'Dismiss' });
     for (const button of await dismiss.elementHandles()) await button.evaluate((one) => (one as HTMLElement).click());
-    // What is under the pointer looks otherwise.
+    // An element under the pointer looks different.
     await this.page.mouse.move(0, 0);
     await this.#atWidths(async (width) => {
       const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -153,12 +153,12 @@ export class ConsoleBrowser {
     assert.deepEqual(this.#problems, [], 'errors in the console of the browser');
   }
 
-  /** The widest again at the end. */
+  /** Runs `work` at each width, and restores the widest at the end. */
   async #atWidths(work: (width: number) => Promise<void>): Promise<void> {
     try {
       for (const width of WIDTHS) {
         await this.page.setViewportSize({ width, height: HEIGHT });
-        // What is drawn for its width is drawn anew in the next frame.
+        // Elements that depend on the width are drawn again in the next frame.
         await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
         await work(width);
       }

@@ -52,7 +52,7 @@ test('a page, its filter and a row of its table are reached by keys alone', asyn
   await page.getByRole('heading', { level: 1 }).getByText('beta').waitFor();
 });
 
-test('the active row of a table stays the same while others come', async () => {
+test('the active row of a table stays the same while other rows are added', async () => {
   const { page } = browser;
   const client = await WireClient.open(gateway.mcpUrl);
   await client.callText('alpha__who');

@@ -12,13 +12,13 @@ const AT_ONCE = 50;
 const MOST_ELEMENTS = 3_000;
 const LONGEST_TASK_MS = 100;
 const ROUNDS = 3;
-/** While a page is measured, calls come so often. */
+/** The interval of the calls while a page is measured. */
 const CALL_EVERY_MS = 20;
 /** No page has this address. */
 const ELSEWHERE = '#/elsewhere';
-/** The gateway reports so many of a server at once. */
+/** The number of changed definitions of a server that the gateway reports at once. */
 const WAITING = 500;
-/** Beside the pages of the navigation. */
+/** Pages beside those of the navigation. */
 const DETAILS = [
   '#/servers/many',
   '#/tools/many/tool-7',
@@ -65,7 +65,7 @@ after(async () => {
   await gateway?.dispose();
 });
 
-/** Shows the view and scrolls, while calls come; of its rounds the best counts. */
+/** Shows the view and scrolls, while calls come; the best round counts. */
 async function measure(view: string, t: TestContext): Promise<void> {
   let [calls, measuring] = [0, true];
   const calling = (async () => {
@@ -116,7 +116,7 @@ test('all pages, of 1,000 tools and 10,000 calls, keep few rows in the document,
   for (const view of [...pages, ...DETAILS]) await measure(view, t);
 });
 
-test('so does the page of drift when all 1,000 tools have other words, and shows the rest on demand', async (t) => {
+test('the page of drift does so when all 1,000 tools have other descriptions, and shows the rest on demand', async (t) => {
   const { page } = browser;
   await client.callText('many__tool-0', { words: 'Another tool ' });
   await browser.visit('#/drift');

@@ -57,7 +57,7 @@ async function call(): Promise<void> {
 
 const answer = () => page.getByRole('status', { name: 'Answer' });
 
-test('the form of a tool is checked, filled and called, and the address holds it', async () => {
+test('the form of a tool is checked, filled and sent, and the URL keeps its arguments', async () => {
   await open('everything', 'get-sum');
   await call();
   await page.getByText('This is required').first().waitFor();
@@ -85,7 +85,7 @@ test('the form of a tool is checked, filled and called, and the address holds it
   assert.ok(calls.some(({ client, name }) => client === 'trunkline-playground 1' && name === 'get-sum'));
 });
 
-test('progress is shown as it comes, and a call is called off at its server', async () => {
+test('progress is shown as it arrives, and Cancel cancels a call at its server', async () => {
   await open('everything', 'trigger-long-running-operation', `&args=${encodeURIComponent('{"duration":2,"steps":4}')}`);
   await call();
   await page.getByText(/\d of 4/).waitFor();
@@ -154,7 +154,7 @@ test('an elicitation is declined, and images and errors are shown as such', asyn
     .waitFor();
 });
 
-test('a call that fails says why, and the answer of another call is called so', async () => {
+test('a failed call shows the reason, and the answer of an earlier call is marked as such', async () => {
   await open('side', 'echo', `&args=${encodeURIComponent('{"text":"of the first"}')}`);
   await call();
   await answer().getByText('of the first').waitFor();
@@ -196,7 +196,7 @@ test('an agent sees and may call what it is allowed, at an endpoint of its choic
   await answer().getByText('read by side').waitFor();
 });
 
-/** What the host answers an app that sends these requests at once: `a result` or the words of the error. */
+/** The answers of the host to an app that sends these requests at once: `a result` or the message of the error. */
 function askedBy(app: Frame, requests: readonly (readonly [string, object])[]): Promise<string[]> {
   return app.evaluate(
     (all) =>
@@ -254,7 +254,7 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
     assert.deepEqual(await askedBy(inside, [['resources/read', { uri }]]), [
       'an app reads resources of its own server only',
     ]);
-  // Without the gateway's script, which names the server: a bare URI is another server's.
+  // Sent without the gateway's script, which adds the server: the host takes a bare URI for another server's.
   const bare = await inside.evaluate(
     (message) =>
       new Promise<string>((done) => {
@@ -274,7 +274,7 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   assert.deepEqual(many.toSorted(), ['32 requests of this app wait already', ...Array(34).fill('a result')]);
   assert.equal(await reachedByWorker(inside, t), 'refused');
   const again = await fetch(inside.url());
-  assert.equal(again.status, 404, 'its address works once');
+  assert.equal(again.status, 404, 'the address of an app works once');
   const inner = ['http://127.0.0.1:80', 'ws://localhost', 'https://*.com', 'http://10.0.0.1', 'http://2130706433'];
   const csp = { connectDomains: ['https://api.example.com', "https://x; script-src 'self'", ...inner] };
   const { path } = await gateway.control<{ path: string }>(
@@ -317,7 +317,7 @@ test('schemas and answers of the wrong kind neither hold up the page nor empty i
   await open('side', 'echo');
 });
 
-test('it is accessible, and fits a phone', async () => {
+test('the playground is accessible, and fits a phone', async () => {
   await open('everything', 'get-sum', `&args=${encodeURIComponent('{"a":2,"b":4}')}`);
   await call();
   await answer().getByText(/is 6/).waitFor();

@@ -7,7 +7,7 @@ function second(time: number, calls: number, [p50, p95, p99]: readonly (number |
   return { time: new Date(time * 1_000).toISOString(), calls, errors, p50: p50!, p95: p95!, p99: p99! };
 }
 
-test('seconds of several nodes are one; one of which nothing was said is without calls, and five minutes are kept', () => {
+test('seconds of several nodes are added up; a second without a report has no calls, and five minutes are kept', () => {
   const seconds = new Seconds();
   assert.equal(seconds.all.length, 0);
   seconds.add('a', second(1_000, 99, [1, 5, 9], 2));

@@ -36,7 +36,7 @@ async function connected(name: string): Promise<Client> {
   return client;
 }
 
-test('a session appears when it is opened, with what is known of it, and is ended from the page', async () => {
+test('a session appears with its details when it is opened, and is ended from the page', async () => {
   const { page } = browser;
   await page.getByText('No open sessions').waitFor();
   await page.evaluate(() => Object.assign(window, { stayed: true }));
@@ -87,7 +87,7 @@ test('a list that lacks sessions, as in a large cluster, says how many there are
   await page.getByText('No open sessions').waitFor();
 });
 
-test('recordings that cannot be read are not taken for none', async () => {
+test('a page that cannot read the recordings says so, and not that nothing is recorded', async () => {
   const { page } = browser;
   await page.route('**/api/v1/recordings', (route) => route.fulfill({ status: 503, json: { error: {} } }));
   await page.reload();
@@ -100,7 +100,7 @@ test('recordings that cannot be read are not taken for none', async () => {
   await page.getByText('Nothing is recorded').waitFor();
 });
 
-test('calls of a session show in how long it is idle, and the lists of the gateway are not read for them', async () => {
+test('calls of a session reset its idle time on the page, and the page reads no lists for them', async () => {
   const { page } = browser;
   const client = await connected('busy');
   await client.callTool({ name: 'echo', arguments: { text: 'x' } });
@@ -109,7 +109,7 @@ test('calls of a session show in how long it is idle, and the lists of the gatew
   await page.waitForTimeout(3_000);
   const other = await connected('other');
   await row.getByText(/^[3-9] s$/).waitFor();
-  // What the new session has changed is read.
+  // Waits until the page has read the changes by the new session.
   await page.waitForTimeout(1_500);
   const asked: string[] = [];
   page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
@@ -138,7 +138,7 @@ test('record, stop, download, replay against another version with exactly the ch
   await client.callTool({ name: 'echo', arguments: { text: 'hello' } });
   await recording.getByText(/4 messages, .*many/).waitFor();
   page.removeAllListeners('request');
-  assert.ok(!asked.includes('/api/v1/recordings'), 'what it has is in the stream that is open');
+  assert.ok(!asked.includes('/api/v1/recordings'), 'the open event stream has its messages');
   await recording.getByRole('button', { name: 'Stop', exact: true }).click();
   await recording.getByText('stopped: it was stopped').waitFor();
   const downloading = page.waitForEvent('download');

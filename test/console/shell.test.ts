@@ -7,7 +7,7 @@ import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
-/** What the first load may take over the network. */
+/** Limit of the first load, in compressed bytes. */
 const BUDGET_BYTES = 120 * 1024;
 
 let gateway: RunningGateway;
@@ -37,7 +37,7 @@ test('a link logs in once, and its code leaves the address', async () => {
   }
 });
 
-test('what changes at the gateway arrives without a reload', async () => {
+test('a change at the gateway appears without a reload', async () => {
   const { page } = browser;
   await page.evaluate(() => Object.assign(window, { stayed: true }));
   const box = (detail: RegExp) => page.getByRole('link', { name: new RegExp(`^memory ${detail.source}`) });
@@ -49,8 +49,8 @@ test('what changes at the gateway arrives without a reload', async () => {
   assert.equal(await page.evaluate(() => 'stayed' in window), true);
 });
 
-test('a stream that says nothing more is opened anew', async () => {
-  // The clock is that of all pages of a context.
+test('the console opens a new stream if the first one is silent', async () => {
+  // The fake clock applies to all pages of a context.
   const context = await browser.page.context().browser()!.newContext();
   try {
     const page = await context.newPage();
@@ -77,7 +77,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   await page.keyboard.press('Enter');
   await page.getByText('Restart memory: done').waitFor();
   assert.notEqual(await pid(), before);
-  // What takes something away is asked once more, and forgotten when another is chosen.
+  // A destructive action asks for a confirmation, which ends when another action is chosen.
   const palette = page.getByRole('dialog', { name: 'Search or run' });
   const state = async () => (await gateway.control<{ state: string }>('/api/v1/servers/memory')).state;
   await page.keyboard.press('Control+k');
@@ -117,7 +117,7 @@ test('the first load stays in its budget', async () => {
   assert.ok(bytes <= BUDGET_BYTES, `${bytes} bytes`);
 });
 
-test('it is accessible, and fits a phone', async () => {
+test('the palette and the login page are accessible, and fit a phone', async () => {
   const { page } = browser;
   await browser.assertAccessible();
   await page.keyboard.press('Control+k');
@@ -125,7 +125,7 @@ test('it is accessible, and fits a phone', async () => {
   await page.getByRole('option', { name: 'Restart memory trunkline restart memory' }).waitFor();
   await browser.assertAccessible();
   await browser.screenshots('palette');
-  // The first empties its field.
+  // The first Escape empties the field of the palette.
   for (let press = 0; press < 2; press++) await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByText('trunkline console', { exact: true }).waitFor();
@@ -133,7 +133,7 @@ test('it is accessible, and fits a phone', async () => {
   await browser.screenshots('login');
 });
 
-test('what a shortcut opens at the login, or as the session ends, is not there in the next session', async () => {
+test('a dialog that a shortcut opens at the login, or as the session ends, is closed in the next session', async () => {
   const { page } = browser;
   const begins = async (): Promise<void> => {
     const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');

@@ -17,7 +17,7 @@ const selectors = globSync('**/*.css', { cwd: ROOT }).flatMap((path) => {
   );
 });
 
-test('no two sheets of the console style the same, and those of pages nothing that has no name', () => {
+test('no two sheets of the console share a selector, and every selector of a page has a class or an id', () => {
   assert.ok(selectors.length > 200, 'the selectors were found');
   const sheets = Map.groupBy(selectors, ({ selector }) => selector);
   const shared = [...sheets].filter(

@@ -39,7 +39,7 @@ test('a task appears when a call begins it, and can be cancelled', async () => {
   assert.equal(await task.getByRole('button', { name: 'Cancel', exact: true }).isDisabled(), true);
 });
 
-test('what its server says of a task arrives without a reload', async () => {
+test('a new status of a task appears without a reload', async () => {
   const { page } = browser;
   const client = await TaskClient.open(gateway.mcpUrl, 'stateful', { headers: keyOf('bob') });
   const { taskId } = await client.start('jobs__must');

@@ -13,7 +13,7 @@ const CHANGING = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-tools-page-'));
 const offered = join(folder, 'offer.json');
 
-/** What the server `plain` says of its tools from now on. */
+/** Sets the tools that the server `plain` lists from now on. */
 function offer(...names: readonly string[]): void {
   const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }));
   writeFileSync(`${offered}.new`, JSON.stringify({ tools }));
@@ -58,7 +58,7 @@ test('tools of a server have exposed names, lengths and costs', async () => {
   await row.getByText('23', { exact: true }).waitFor();
 });
 
-test('a tool has an address, a readable schema, its JSON, and what each client sees of it', async () => {
+test('a tool has an address, a readable schema, its JSON, and the name that each client sees', async () => {
   const { page } = browser;
   await page.getByRole('link', { name: 'create_entities' }).click();
   assert.match(page.url(), /#\/tools\/memory\/create_entities$/);
@@ -74,7 +74,7 @@ test('a tool has an address, a readable schema, its JSON, and what each client s
   await browser.assertAccessible();
 });
 
-test('what one client sees is a list with its names and its limit', async () => {
+test('the view of one client is a list with its names and its limit', async () => {
   const { page } = browser;
   await page.getByLabel('As seen by').selectOption('codex');
   await page.getByText('mcp__tl__memory__create_entities').first().waitFor();
@@ -142,7 +142,7 @@ test('a tool that a running server adds arrives without a reload, though drift i
   await browser.visit('#/tools');
 });
 
-test('a new tool arrives without a reload, and what is not offered is said with its reason', async () => {
+test('a new tool arrives without a reload, and tools that are not offered are shown with the reason', async () => {
   const { page } = browser;
   await page.getByText(/not offered to clients/).click();
   await page.getByText('includeTools or excludeTools leaves it out').waitFor();

@@ -5,13 +5,13 @@ import type { HttpClientPort, HttpRequest } from '../../src/http/client/client-p
 import { HeaderBlock } from '../../src/http/client/header-block.ts';
 import { closeAll, failureOf, onCleanUp, send, until } from '../support/http-client.ts';
 
-/** What a subject may be asked to bend, so that time limits show in a moment. */
+/** Limits that a test shortens, so that they expire quickly. */
 export interface ClientLimits {
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
 }
 
-/** One raw connection of a client, as the server in the test sees it: plain bytes, whatever lies around them. */
+/** One raw connection of a client, as the server in the test sees it: plain bytes, without the layers around them. */
 export interface RawPeer {
   write(text: string): void;
   end(text: string): void;
@@ -120,7 +120,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([failure.kind, failure.sent], ['reset', true]);
     });
 
-    test('a reset tells whether the connection had served an earlier request', async () => {
+    test('a reset reports whether the connection had served an earlier request', async () => {
       const answers = [OK, null, null];
       const client = await open((peer) =>
         peer.onData(() => {
@@ -218,7 +218,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
               total += piece.length;
               inTurn += piece.length;
               most = Math.max(most, inTurn);
-              // As long as the looking at it would take: 6 ms for 64 KiB.
+              // Takes as long as scanning the piece would: 6 ms for 64 KiB.
               for (const until = performance.now() + (6 * piece.length) / 65_536; performance.now() < until; );
             },
             end: resolve,
@@ -230,7 +230,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       });
     }
 
-    test('close fails what is in progress, and everything later', async () => {
+    test('close fails the request in progress, and every later one', async () => {
       const client = await open((peer) => peer.onData(() => {}));
       const running = send(client);
       await delay(150);
@@ -240,7 +240,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([later.kind, later.sent], ['closed', false]);
     });
 
-    test('fault:F25 a head or a JSON body that has begun must go on; an event stream may be silent', async () => {
+    test('fault:F25 a head or a JSON body that pauses times out; an event stream may be silent', async () => {
       const begun = [
         'HTTP/1.1 200 OK\r\nX-Slow',
         'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',

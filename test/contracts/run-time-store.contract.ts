@@ -3,7 +3,7 @@ import { afterEach, describe, test } from 'node:test';
 import { type RunTimeStore, STORE_LIMITS, type StoreWrite } from '../../src/store/run-time-store/run-time-store.ts';
 
 export interface StoreSubject {
-  /** Opens the database of this name; again for what an earlier one left. */
+  /** Opens the database of this name, with the records from earlier openings. */
   open(name: string): RunTimeStore;
 }
 
@@ -30,7 +30,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       ...(await runTimeStore.read(['c'])).records.get('c')!.values(),
     ];
 
-    test('nothing is stored: every collection is empty, at revision 0', async () => {
+    test('in a new store every collection is empty, at revision 0', async () => {
       const runTimeStore = fresh();
       const { revision, records } = await runTimeStore.read(['c', 'd']);
       assert.equal(revision, 0);
@@ -84,7 +84,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       });
     });
 
-    test('of two writers that read the same revision, one gets what it finds instead, and nothing of its change is stored', async () => {
+    test('of two writers that read the same revision, the later one gets the current revision, and nothing of its change is stored', async () => {
       const runTimeStore = fresh();
       await runTimeStore.apply([put('a', '1')]);
       assert.deepEqual(await runTimeStore.apply([put('a', 'mine', 1)]), { ok: true, revision: 2 });
@@ -117,7 +117,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await values(runTimeStore), [{ key: 'a', value: '2', revision: 1 }]);
     });
 
-    test('a list goes through the keys with a prefix page by page', async () => {
+    test('a list returns the keys with a prefix page by page', async () => {
       const runTimeStore = fresh();
       const keys = ['a%1', 'a/1', 'a/2', 'a/3', 'b/1', 'A/1'];
       await runTimeStore.apply(keys.map((key) => put(key, '0')));
@@ -129,7 +129,7 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       assert.deepEqual(await listed({}), [...keys].sort());
     });
 
-    test('a change beyond the bounds is refused whole', async () => {
+    test('a change that exceeds a limit is refused as a whole', async () => {
       const runTimeStore = fresh();
       const { keyBytes, valueBytes, writes } = STORE_LIMITS;
       const bad: readonly StoreWrite[][] = [

@@ -103,7 +103,7 @@ const OUTSIDE = {
   ingress: { enabled: true, className: 'nginx', host: 'mcp.example.com', tlsSecretName: 'public' },
 };
 
-test('three nodes, NATS with three copies, PostgreSQL; no pod as root, no root that can be written', async (t) => {
+test('three nodes, NATS with three copies, PostgreSQL; no pod as root, no writable root filesystem', async (t) => {
   const [rendered] = await render([{}]);
   const sets = rendered!.objects.filter(({ kind }) => kind === 'StatefulSet');
   assert.deepEqual(
@@ -140,7 +140,7 @@ test('three nodes, NATS with three copies, PostgreSQL; no pod as root, no root t
   assert.equal(nats.code, 0, nats.err);
 });
 
-test('metrics have a port of every node, a token, and a monitor for the operator of Prometheus', async (t) => {
+test('metrics have a port on every node, a token, and a ServiceMonitor for the Prometheus operator', async (t) => {
   const [rendered, open] = await render([MONITORED, { metrics: { enabled: true } }]);
   await checkConfig(t, rendered!);
   const config = named(rendered!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
@@ -154,7 +154,7 @@ test('metrics have a port of every node, a token, and a monitor for the operator
   assert.doesNotMatch(named(open!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!, /token/);
 });
 
-test('NATS and PostgreSQL of others, a secret that changes, certificates and an Ingress', async (t) => {
+test('external NATS and PostgreSQL, a secret that changes, certificates and an Ingress', async (t) => {
   const [rendered, changing] = await render([OUTSIDE, CLUSTER]);
   await checkConfig(t, changing!);
   const { objects } = rendered!;

@@ -22,7 +22,7 @@ const work = mkdtempSync(join(tmpdir(), 'trunkline-image-'));
 const skip = noEngine() ?? false;
 let engine: DockerEngine;
 
-/** What compose.yaml says of its service; the test follows it, and fails where it cannot. */
+/** The service of compose.yaml; the test uses the same settings, and fails if it does not know one. */
 interface Service {
   readonly image: string;
   readonly user: string;
@@ -50,7 +50,7 @@ async function docker(...args: readonly string[]): Promise<string> {
   return out.trim();
 }
 
-/** What the server of the test says is who runs it. */
+/** The server of the test; its tool returns the id of the user that runs it. */
 const SERVER = `
 import { createInterface } from 'node:readline';
 const results = {
@@ -65,7 +65,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 `;
 
-/** No base image can be fetched here. This one has what the file uses of it: Node, npm, a shell, mkdir and chmod. */
+/** The test cannot fetch a base image. This one has all that the Containerfile uses: Node, npm, a shell, mkdir and chmod. */
 async function importBase(image: string): Promise<void> {
   const npm = join(work, 'npm.sh');
   const cli = realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim());
@@ -96,10 +96,10 @@ after(async () => {
   rmSync(work, { recursive: true, force: true });
 });
 
-/** As compose starts it, in no network. */
+/** The arguments that start the image as compose does, but without a network. */
 function runArguments(name: string, user: string, config: string): string[] {
   const { init, read_only, cap_drop, security_opt, tmpfs, volumes, environment, image, ...rest } = service;
-  assert.deepEqual(Object.keys(rest).sort(), ['ports', 'restart', 'stop_grace_period', 'user'], 'followed as well?');
+  assert.deepEqual(Object.keys(rest).sort(), ['ports', 'restart', 'stop_grace_period', 'user'], 'an unknown setting');
   const [data, file] = volumes.map((volume) => volume.split(':'));
   assert.ok(data![0]! in compose.volumes);
   return [
@@ -140,7 +140,7 @@ for (const user of [service.user, '12345:12345']) {
     const write = 'try { fs.writeFileSync("/x", ""); console.log("written") } catch ({ code }) { console.log(code) }';
     assert.equal(await docker('exec', name, 'node', '-e', write), 'EROFS');
     assert.equal(await docker('exec', name, 'trunkline', 'call', 'own.whoami'), uid);
-    // It does not return before the process that it leaves behind has ended.
+    // The command returns only after the process that it leaves behind has ended.
     await docker('exec', name, 'sh', '-c', 'node -e "setTimeout(() => {}, 200)" &');
     for (const end = performance.now() + REAPED_MS; (await docker('exec', name, 'node', '-p', ZOMBIES)) !== '0'; )
       assert.ok(performance.now() < end, 'process 1 leaves processes that have ended');

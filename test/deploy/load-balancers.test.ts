@@ -73,7 +73,7 @@ for (const name of PROXIES)
   });
 
 for (const name of PROXIES)
-  test(`${name} passes on the port that clients ask for: with one in listen.publicUrl a node accepts no other Host`, async () => {
+  test(`${name} passes on the port of the Host: with a port in listen.publicUrl a node refuses a Host without it`, async () => {
     const { listen, agents } = documented();
     const authority = new TestAuthority();
     const asked = `${HOST}:8443`;
@@ -99,7 +99,7 @@ for (const name of PROXIES)
     }
   });
 
-test('the servers of nats.conf are one NATS cluster with TLS, which takes a node with the configuration beside it', async (t) => {
+test('the servers of nats.conf form one NATS cluster with TLS, which a node with the documented settings joins', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-documented-nats-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const authority = new TestAuthority();
@@ -133,7 +133,7 @@ test('the servers of nats.conf are one NATS cluster with TLS, which takes a node
   assert.doesNotMatch(gateway.stderr, /stream_replicas_few|bus_server_lacks/);
 });
 
-/** What NatsServer does not write itself, with the addresses and files of this test. */
+/** The part of nats.conf that NatsServer does not write itself, with the addresses and files of this test. */
 function natsConfig(ports: readonly number[], port: number, at: number): string {
   const text = readFileSync(join(CONFIGURATIONS, 'nats.conf'), 'utf8');
   const routes = ports.map((other) => `nats://127.0.0.1:${other}`);

@@ -40,7 +40,7 @@ function filled(expr: string): string {
     .replaceAll('$__range', '1h');
 }
 
-describe('what Prometheus and Grafana get', () => {
+describe('metrics, alerts and dashboard for Prometheus and Grafana', () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-monitoring-'));
   let gateway: RunningGateway;
   let remote: HintingServer;
@@ -67,7 +67,7 @@ describe('what Prometheus and Grafana get', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('promtool has nothing to say of the metrics', () => {
+  test('promtool reports no problem of the metrics', () => {
     assert.match(exposition, /gen_ai_tool_name="echo"/);
     for (const name of ['client_operation', 'server_operation', 'client_session', 'server_session']) {
       assert.match(exposition, new RegExp(`^mcp_${name}_duration_seconds_count\\{.*\\} [1-9]`, 'm'));

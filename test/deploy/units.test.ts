@@ -37,7 +37,7 @@ function unitValues(key: string): string[] {
 
 test('systemd finds nothing wrong in the unit', async (t) => {
   const root = folder(t);
-  // The units and the program that it names.
+  // The unit refers to these units and to this program.
   cpSync('/usr/lib/systemd/system', join(root, 'usr/lib/systemd/system'), { recursive: true, verbatimSymlinks: true });
   for (const path of ['usr/local/bin', 'etc/systemd/system']) mkdirSync(join(root, path), { recursive: true });
   copyFileSync('/bin/true', join(root, 'usr/local/bin/trunkline'));
@@ -52,7 +52,7 @@ test('systemd finds nothing wrong in the unit', async (t) => {
 });
 
 const needsRoot = process.getuid?.() !== 0 && 'another user needs root';
-test('the gateway starts as the unit says, as a user that owns nothing but the folder of its state', {
+test('the gateway starts with the settings of the unit, as a user that owns only the state folder', {
   skip: needsRoot,
 }, async (t) => {
   const root = folder(t);
@@ -85,7 +85,7 @@ test('the gateway starts as the unit says, as a user that owns nothing but the f
   assert.deepEqual([made.uid, made.mode & 0o777], [12345, 0o700]);
 });
 
-test('the property list is one, and launchd gets from it a command that starts the gateway', async (t) => {
+test('the property list is valid, and its command starts the gateway', async (t) => {
   const home = folder(t);
   const read = 'import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], "rb"))))';
   const job = JSON.parse(
@@ -103,7 +103,7 @@ test('the property list is one, and launchd gets from it a command that starts t
   mkdirSync(join(home, 'bin'));
   symlinkSync(join(ROOT, 'bin/trunkline.js'), join(home, 'bin/trunkline'));
   symlinkSync(process.execPath, join(home, 'bin/node'));
-  // Where a user's PATH comes from.
+  // The shell sets the PATH of the user from this file.
   writeFileSync(join(home, '.profile'), 'export PATH="$HOME/bin:$PATH"\n');
   const env = { HOME: home, PATH: '/usr/bin:/bin', TRUNKLINE_JSON: '1' };
   await using gateway = await StartedGateway.start(job.ProgramArguments, { cwd: '/', env });

@@ -14,7 +14,7 @@ import { PROGRAMS } from './programs.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const SERVER = 'trunkline -- npx -y @modelcontextprotocol/server-memory\n';
 
-/** What a page expects to be there, by page; run before its first block. */
+/** Commands that create the files a page expects, by page; run before its first block. */
 const BEFORE: Readonly<Record<string, string>> = {
   'docs/clients.md': `mkdir -p ~/.cursor
     echo '{"mcpServers":{"memory":{"command":"npx","args":["-y","@modelcontextprotocol/server-memory"]}}}' > ~/.cursor/mcp.json
@@ -27,14 +27,14 @@ const BEFORE: Readonly<Record<string, string>> = {
   'docs/run-time-servers.md': `${SERVER}echo "import('./node_modules/@modelcontextprotocol/server-memory/dist/index.js')" > server.js`,
   'docs/credentials.md': `mkdir -p ~/bin; printf '#!/bin/sh\\necho t0ken\\n' > ~/bin/op; chmod +x ~/bin/op; export PATH=~/bin:$PATH`,
 };
-/** What it left behind, run after its last block. */
+/** Commands that check the results of a page, run after its last block. */
 const AFTERWARDS: Readonly<Record<string, string>> = {
   'README.md': 'trunkline call everything.echo message=hi | grep -q "Echo: hi"',
   'docs/gateways.md': '! trunkline gateways | grep trunkline.json',
   'docs/clients.md': `grep -q ':4270/mcp' ~/.claude.json; grep -q ':4270/mcp' ~/.cursor/mcp.json; trunkline call memory.read_graph`,
   'docs/run-time-servers.md': 'trunkline status | grep try; trunkline tools files | grep read_graph',
 };
-/** Not run here, and why. By page and the beginning of the first line. */
+/** Blocks that are not run here, and why, by page and the beginning of the first line. */
 const SHOWN: Readonly<Record<string, string>> = {
   'README.md  Claude Code': 'a picture',
   'deploy/README.md npm pack':
@@ -50,7 +50,7 @@ const of = (...languages: readonly string[]) => blocks.filter(({ language }) => 
 const nameOf = ({ page, line }: CodeBlock) => `${page}:${line}`;
 const isShown = ({ page, text }: CodeBlock) => Object.keys(SHOWN).some((start) => `${page} ${text}`.startsWith(start));
 
-test('every code block has a language by which it is run, and what is only shown is there', () => {
+test('every code block has a language that the tests run, and every block that is only shown exists', () => {
   const known = ['sh', 'usage', 'json', 'yaml', 'toml', 'ts', 'nginx', 'nats'];
   const wrong = blocks.filter((block) => !known.includes(block.language) && !isShown(block));
   const problem = ['docs/config-errors.md'];
@@ -102,12 +102,12 @@ test('the commands and options that pages list exist', async () => {
   }
 });
 
-/** Of the gateway, taken by every command. */
+/** Options of the gateway that every command accepts. */
 function isGlobal(option: string): boolean {
   return ['--json', '--config', '--data-dir'].includes(option);
 }
 
-/** In synopses, and within the text of pages. */
+/** The commands in synopses and in the text of pages. */
 function* listedCommands(): Iterable<string> {
   for (const { text } of of('usage'))
     for (const line of text.split('\n').filter(Boolean)) yield line.split(/ {2,}/)[0]!;

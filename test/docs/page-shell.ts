@@ -83,7 +83,7 @@ export class PageShell implements AsyncDisposable {
     return text.replaceAll(/\b4270\b/g, `${this.port}`).replaceAll(/\b4271\b/g, `${this.controlPort}`);
   }
 
-  /** Runs each line; one that fails ends it. */
+  /** Runs the lines up to the first that fails. */
   async run(script: string, more: NodeJS.ProcessEnv = {}, input = ''): Promise<ProgramRun> {
     const child = spawn('bash', ['--norc', '-euo', 'pipefail', '-c', this.local(script)], {
       cwd: this.home,

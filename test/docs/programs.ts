@@ -1,10 +1,10 @@
-/** What the TypeScript of the pages is put into, by page and first line. */
+/** The code around the TypeScript of the pages, by page and first line. */
 interface Program {
   readonly before?: string;
   readonly after?: string;
-  /** Matches what it prints. */
+  /** Matches the output. */
   readonly prints: RegExp;
-  /** Keys of the file of a gateway that it needs. */
+  /** Keys that the program needs in the file of its gateway. */
   readonly gateway?: (nats: string) => object;
 }
 

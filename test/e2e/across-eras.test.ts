@@ -216,7 +216,7 @@ describe('a client of 2026-07-28 of a server that knows only 2025-11-25', { time
     }
   });
 
-  test('S4.1 errors: -32002 is -32602 that names the URI, -32601 is 404', async () => {
+  test('S4.1 errors: -32002 becomes -32602 with the URI, -32601 gets status 404', async () => {
     for (const { client } of ways()) {
       error('resources/read', '{"code":-32002,"message":"Resource not found"}');
       const unknown = await client.request('resources/read', { uri: 'test://gone' });

@@ -90,18 +90,18 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     });
   }
 
-  test('cache hints: the least of the members, private while one of them is', async () => {
+  test('cache hints: the lowest ttlMs of the members, and private if one of them is private', async () => {
     const aggregate = new WireClient(gateway.mcpUrl, 'stateless');
     const list = await aggregate.result('tools/list');
     assert.deepEqual([list.ttlMs, list.cacheScope], [0, 'private']);
     const alone = new WireClient(gateway.serverUrl('new'), 'stateless');
     const own = await alone.result('tools/list');
-    // It may have been asked for before: then this is what is left.
+    // If the list was read before, ttlMs is the remaining time.
     assert.ok(own.ttlMs > 0 && own.ttlMs <= 60_000, String(own.ttlMs));
     assert.equal(own.cacheScope, 'public');
   });
 
-  test('subscriptions reach the server and its updates the client; log messages of a call too', async () => {
+  test('subscriptions reach the server, and its updates and the log messages of a call reach the client', async () => {
     const client = await WireClient.open(gateway.mcpUrl);
     const stream = await client.listen();
     await client.result('resources/subscribe', { uri: 'side://old/doc' });

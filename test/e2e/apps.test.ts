@@ -72,7 +72,7 @@ describe('MCP Apps of two servers with one address, in a real Chromium', { timeo
   });
 });
 
-/** All of them: `npm run prove -- soak --goal apps`. */
+/** For all official servers: `npm run prove -- soak --goal apps`. */
 const FEW = ['basic-react', 'basic-vanillajs', 'debug', 'system-monitor'];
 
 test('check:D5 official app servers, two of which have one address and one tool name, are shown and served behind /mcp', {

@@ -143,7 +143,7 @@ describe('check:C5 fault:F33 the gateway’s process ends while a call waits for
         },
       });
       const config = { mcpServers: { one: { type: 'http', url: server.url } } };
-      // What is kept over restarts was written when the first of these stopped.
+      // The gateway writes the state that it keeps over restarts when this first one stops.
       let gateway = await RunningGateway.start({ config });
       const again = async () => {
         gateway = await RunningGateway.start({ config, folder: gateway.folder });

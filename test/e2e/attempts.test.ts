@@ -51,7 +51,7 @@ test('each attempt of a call that was tried again: its connection and process, w
     assert.doesNotMatch(await traced(call), /attempt/);
   });
 
-  await t.test('a server that asks for patience', async () => {
+  await t.test('a call that gets 429 is tried again on the same connection', async () => {
     refusals = 1;
     assert.equal(await client.callText('busy__echo', { text: 'patient' }), 'patient');
     const call = await lastCall('server:busy tries>1');
@@ -71,7 +71,7 @@ test('each attempt of a call that was tried again: its connection and process, w
     assert.match(text, new RegExp(`attempt +2 at \\d+ ms, connection ${first.connection}: RESULT$`, 'm'));
   });
 
-  await t.test('a process that dies with the call, where the operator lets it be made again', async () => {
+  await t.test('a call whose process dies is made again where the operator allows it', async () => {
     const { pid } = JSON.parse(await client.callText('dies__who'));
     const slept = client.callText('dies__sleep', { ms: 1_000 });
     await new Promise((done) => setTimeout(done, 200));

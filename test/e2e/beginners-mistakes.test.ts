@@ -17,8 +17,8 @@ import { assertHelpful, type Held } from '../support/mistakes/mistake.ts';
 import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 
 /**
- * A hundred beginner's mistakes and more, each answered with cause, place and remedy, none with a stack, and none ends a
- * running gateway. Those that need no process of their own run in this one.
+ * Over a hundred mistakes of beginners. Each answer has cause, place and remedy and no stack, and no mistake ends a
+ * running gateway. Mistakes that need no process of their own run in this one.
  */
 let counted = 0;
 const PORTS = ['--port', '0', '--control-port', '0'];
@@ -49,7 +49,7 @@ describe('mistakes in files', () => {
       writeFileSync(join(cwd, file), text);
       const { code, text: answer } = await tl(['check', file], cwd);
       assertHelpful(mistake, answer, { cause, place: new RegExp(`TL\\d{4} +${file}(?::\\d+:\\d+|  )`), remedy });
-      // A warning is no reason not to start.
+      // A warning does not prevent a start.
       assert.equal(code, /^(?!warning )TL\d{4} /m.test(answer) ? 1 : 0, answer);
       assert.doesNotMatch(answer, /geheim1/, 'a secret is shown');
     });
@@ -111,7 +111,7 @@ describe('mistakes beside a running gateway', () => {
     }
   });
 
-  test('a call to a server where nothing listens says so once, and what to do', async () => {
+  test('a call to a server where nothing listens fails with this reason and the remedy', async () => {
     const { code, text } = await ask('call', 'refused.echo');
     assert.equal(code, 4, text);
     assert.match(
@@ -238,14 +238,14 @@ describe('mistakes beside a running gateway', () => {
     });
   }
 
-  test('after all of that it is the same gateway, and it serves', async () => {
+  test('after all of these mistakes the same process runs, and it serves', async () => {
     assert.equal(gateway.process.exitCode, null);
     assert.match((await ask('call', 'good.echo', 'text=alive')).text, /^alive$/m);
     for (const never of [/^\s+at .+:\d+:\d+\)?$/m, /internal error/i]) assert.doesNotMatch(gateway.err, never);
   });
 });
 
-/** What is wrong with servers that a file is right about. */
+/** Mistakes of servers whose definitions in the file are valid. */
 function serverMistakes(
   network: MistakenNetwork,
   closedPort: number,
@@ -393,6 +393,6 @@ describe('mistakes of the machine', () => {
   }
 });
 
-test('there are a hundred at least', () => {
+test('there are at least a hundred mistakes', () => {
   assert.ok(counted >= 100, `${counted}`);
 });

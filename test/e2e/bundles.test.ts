@@ -84,7 +84,7 @@ function unpacked(name: string): readonly string[] {
 }
 const left = () => (existsSync(join(folder, 'data/bundles')) ? readdirSync(join(folder, 'data/bundles')) : []);
 
-test('a bundle asks for what it lacks, is added, called, updated and removed; the secret is in no file', async () => {
+test('add asks for missing inputs; then the bundle is added, called, updated and removed; the secret is in no file', async () => {
   const lacking = await run('add', memory);
   assert.equal(lacking.code, 1);
   assert.match(
@@ -92,7 +92,7 @@ test('a bundle asks for what it lacks, is added, called, updated and removed; th
     /--set NAME=value:\n +graph {2}File of the graph\n +api_key {2}Key of the account \(a secret\)/,
   );
   assert.deepEqual(left(), []);
-  // As a scratch folder that another `add` removes meanwhile: it is listed, and there is none.
+  // Like a scratch folder that another `add` removes meanwhile: it is listed, but does not exist.
   symlinkSync('/no/such/folder', join(folder, 'data/bundles/.new-gone'));
   const added = await run('add', memory, ...SET);
   assert.equal(added.code, 0, added.err);
@@ -107,11 +107,11 @@ test('a bundle asks for what it lacks, is added, called, updated and removed; th
 
   const taken = await run('add', pack('2.0.0'), ...SET);
   assert.match(taken.err, /exists already/);
-  assert.deepEqual(unpacked('memory'), [first], 'what was not added is left');
+  assert.deepEqual(unpacked('memory'), [first], 'a bundle that was not added is left');
   const second = await run('add', pack('2.0.0'), ...SET, '--replace');
   assert.equal(second.code, 0, second.err);
   assert.equal(unpacked('memory').length, 2);
-  assert.ok(unpacked('memory').includes(first!), 'what may still run is gone');
+  assert.ok(unpacked('memory').includes(first!), 'a version that may still run is gone');
   const third = await run('add', pack('3.0.0'), ...SET, '--replace');
   assert.equal(third.code, 0, third.err);
   assert.equal(unpacked('memory').length, 2);
@@ -120,7 +120,7 @@ test('a bundle asks for what it lacks, is added, called, updated and removed; th
   assert.deepEqual(left(), []);
 });
 
-test('on a running gateway, by another name; files that another server uses stay', async (t) => {
+test('a bundle is added to a running gateway by another name; files that another server uses stay', async (t) => {
   writeFileSync(join(folder, 'trunkline.json'), '{"mcpServers":{}}');
   const gateway = startTrunkline(['--port', '0', '--control-port', '0'], options);
   t.after(async () => {
@@ -143,7 +143,7 @@ test('on a running gateway, by another name; files that another server uses stay
   assert.deepEqual(left(), []);
 });
 
-test('files that are no good bundle are refused, and nothing is left of them', async () => {
+test('files that are not valid bundles are refused, and nothing is left of them', async () => {
   const manifest = JSON.stringify(MANIFEST);
   const wrong: readonly (readonly [string, Buffer | null, readonly string[], RegExp])[] = [
     ['nosuch.mcpb', null, [], /there is no file .*nosuch\.mcpb/],
@@ -207,7 +207,7 @@ describe('a registry with bundles', () => {
     other.close();
   });
 
-  /** Adds it from a package that says so. */
+  /** Adds the bundle from a registry entry with this address and hash. */
   async function addOf(path: string, fileSha256: string | undefined, ...more: readonly string[]) {
     const identifier = path.startsWith('/') ? `${base}${path}` : path;
     const one = { registryType: 'mcpb', identifier, fileSha256, transport: { type: 'stdio' } };
@@ -215,7 +215,7 @@ describe('a registry with bundles', () => {
     return run('add', 'com.example/memory', '--registry', base, ...SET, ...more);
   }
 
-  test('with the hash that the registry gives it is added and called, over a redirect as well', async () => {
+  test('a bundle with the hash of the registry is added and called, over a redirect as well', async () => {
     const hash = createHash('sha256').update(readFileSync(memory)).digest('hex');
     const added = await addOf('/moved', hash.toUpperCase());
     assert.equal(added.code, 0, added.err);
@@ -241,6 +241,6 @@ describe('a registry with bundles', () => {
       assert.match(answered.err, answer);
       assert.deepEqual(left(), [], path);
     }
-    assert.equal(reached, 0, 'a redirect led inside');
+    assert.equal(reached, 0, 'a redirect to another local server was followed');
   });
 });

@@ -33,7 +33,7 @@ describe('a call from the command line', () => {
     ['at a running gateway', data, '700ms'],
     ['at servers that were started for it', elsewhere, '5s'],
   ] as const) {
-    test(`--timeout calls it off, ${where}, and the server hears of it`, async () => {
+    test(`--timeout cancels it, ${where}, and the server is notified`, async () => {
       const before = cancelled();
       const { code, out, err } = await trunkline(['call', 'worker.work', 'hang=true', '--timeout', time, ...flags], {
         cwd: folder,
@@ -43,7 +43,7 @@ describe('a call from the command line', () => {
       await until(() => cancelled() === before + 1, 'the cancellation');
     });
 
-    test(`Ctrl-C cancels it, ${where}, and the server hears of it`, async () => {
+    test(`Ctrl-C cancels it, ${where}, and the server is notified`, async () => {
       const [calls, before] = [noted().length, cancelled()];
       const run = startTrunkline(['call', 'worker.work', 'hang=true', ...flags], { cwd: folder });
       await until(() => noted().length > calls, 'the call at its server');
@@ -78,7 +78,7 @@ describe('a call from the command line', () => {
     assert.equal(json.raw.trim(), `{"server":"worker","tool":"work","outcome":"RESULT",${result}}`);
   });
 
-  test('a time that is none is wrong usage', async () => {
+  test('an invalid time is wrong usage', async () => {
     for (const time of ['soon', '0s', '-1', '5 s', '30']) {
       const { code, err } = await trunkline(['call', 'worker.work', `--timeout=${time}`, ...data], { cwd: folder });
       assert.deepEqual([code, /written as 90s, 10m or 2h/.test(err)], [1, true], err);
@@ -104,7 +104,7 @@ test('a tool named without its server waits for servers that start, since any ma
   assert.deepEqual([late.code, /NOT_SENT: .*: slow is starting; allow more/.test(late.err)], [4, true], late.err);
 
   const call = startTrunkline(['call', 'work', ...data], { cwd: folder });
-  await until(() => /\nwaiting for slow to start\n/.test(call.err), 'the word that it waits');
+  await until(() => /\nwaiting for slow to start\n/.test(call.err), 'the message that it waits');
   writeFileSync(go, '');
   assert.deepEqual([await call.exited, call.out], [0, 'done\n'], call.err);
 });

@@ -37,7 +37,7 @@ describe('sessions of the console, without a browser', () => {
     return { cookie: cookie.split(';')[0]!, 'trunkline-csrf': json.csrf, 'sec-fetch-site': 'same-origin' };
   }
 
-  test('the cookie is for TLS alone where the page, or a proxy, says that the browser uses it', async () => {
+  test('the cookie is Secure where a proxy reports that the browser uses TLS', async () => {
     const cases: readonly (readonly [Record<string, string>, boolean])[] = [
       [{}, false],
       [{ 'x-forwarded-proto': 'https' }, true],
@@ -71,7 +71,7 @@ describe('sessions of the console, without a browser', () => {
     kept.request.destroy();
   });
 
-  test('no other node is asked to log in, or about secrets', async () => {
+  test('requests for a login or secrets of another node are refused', async () => {
     const login = await post('/api/v1/login?node=b', '{"token":"x"}');
     assert.deepEqual([login.status, login.json.error.code], [400, 'node_not_allowed']);
     for (const [method, path] of [
@@ -84,7 +84,7 @@ describe('sessions of the console, without a browser', () => {
     }
   });
 
-  test('logins that fail say why, and do not fill the log', async () => {
+  test('failed logins are answered with the reason, and do not fill the log', async () => {
     for (const [body, status, why] of [
       ['{"code":"wrong"}', 401, /this link was used/],
       ['{"token":"wrong"}', 401, /this is not the control token/],
@@ -99,7 +99,7 @@ describe('sessions of the console, without a browser', () => {
       }
     }
     await gateway.control('/api/v1/servers/side/suspend', 'POST');
-    await until(() => gateway.stderr.includes('"suspendServer"'), 'the log to have what came after');
+    await until(() => gateway.stderr.includes('"suspendServer"'), 'the log to have the suspension');
     const lines = gateway.stderr.split('\n').filter((line) => /"logIn".*40[01]/.test(line));
     assert.ok(lines.length >= 1 && lines.length < 50, `${lines.length} lines`);
   });
@@ -111,7 +111,7 @@ describe('sessions of the console, without a browser', () => {
     }
   });
 
-  test('what cannot be sent or replayed as it is written is refused, with the reason', async () => {
+  test('malformed calls of the playground and malformed replays are refused, with the reason', async () => {
     const played = (body: string): Promise<Reply> => post('/api/v1/playground', body, bearer());
     const meta = await played('{"method":"ping","revision":"2025-11-25","params":{"_meta":5}}');
     assert.equal(meta.status, 400);
@@ -125,7 +125,7 @@ describe('sessions of the console, without a browser', () => {
     assert.equal((await post('/api/v1/replays', '{"jsonl":"{}"}', bearer())).status, 400);
   });
 
-  test('trunkline console --open gives the word to the browser in a page that only this user can read', async () => {
+  test('trunkline console --open gives the browser the login link in a page that only this user can read', async () => {
     const { folder } = gateway;
     const opened = join(folder, 'opened');
     const program = join(folder, 'browser.sh');

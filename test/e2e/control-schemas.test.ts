@@ -270,7 +270,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     assert.deepEqual([...tried].sort(), documented.sort());
   });
 
-  test('no operation has a parameter twice, and each documents what is refused before it runs', async () => {
+  test('no operation has a parameter twice, and each documents requests refused before it runs', async () => {
     for (const [path, methods] of Object.entries<Json>(openApi.paths)) {
       for (const [method, { parameters, responses }] of Object.entries<Json>(methods)) {
         const all = parameters.map((one: Json) =>

@@ -83,7 +83,7 @@ describe('the control listener of a running gateway', () => {
     );
     assert.equal(typeof good.command, 'string');
     assert.ok(Array.isArray(good.args) && good.args.length > 0);
-    // Values that nothing tells from a secret are no more shown than secrets.
+    // Values that cannot be distinguished from secrets are hidden, too.
     assert.deepEqual([good.env.SECRET_TOKEN, good.env.MODE], ['[redacted]', '[redacted]']);
     assert.deepEqual([good.headers, good.description, good.compat.nextRetryAfter], [{}, null, null]);
     assert.equal(Date.parse(good.compat.lastAttempt), good.lastAttemptAt);
@@ -106,7 +106,7 @@ describe('the control listener of a running gateway', () => {
     assert.ok(!JSON.stringify(servers).includes(SECRET));
   });
 
-  test('check:J2 live, ready and healthy in any state of single servers, and the detail', async () => {
+  test('check:J2 /livez, /readyz and /healthz answer 200 in any state of single servers; /health has the detail', async () => {
     const { origin } = new URL(gateway.mcpUrl);
     for (const path of ['/livez', '/readyz', '/healthz']) {
       assert.equal((await send(`${origin}${path}`, 'GET')).status, 200, path);

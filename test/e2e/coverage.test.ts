@@ -14,7 +14,7 @@ test('every id that a test cites is a requirement', () => {
   assert.deepEqual(unknown, []);
 });
 
-test('no requirement is there twice', () => {
+test('no requirement is listed twice', () => {
   assert.equal(known.size, REQUIREMENTS.length);
   assert.ok(known.size > 300);
 });

@@ -9,7 +9,7 @@ import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-/** Notes each question, and does what the file beside it says now. */
+/** Records each request, and acts as `answer.json` currently defines. */
 const PROGRAM = `
 import { appendFileSync, readFileSync } from 'node:fs';
 const folder = process.argv[2];
@@ -101,7 +101,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     for (const canary of ['canary-token', 'canary-of', 'canary-more']) assert.ok(!shown.includes(canary), canary);
   });
 
-  test('a token that ends is asked for again before it does, in the background', async (t) => {
+  test('a token is requested again before it expires, in the background', async (t) => {
     server.good.add('Bearer first');
     server.good.add('Bearer second');
     answer({ print: { token: 'first', expiresAt: new Date(Date.now() + 8_000).toISOString() } });
@@ -114,7 +114,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
       await new Promise((resolve) => setTimeout(resolve, 250));
     }
     assert.equal(asked().length, 2);
-    assert.ok(!server.seen.includes(''), 'no request went without');
+    assert.ok(!server.seen.includes(''), 'no request was without a token');
   });
 
   for (const [how, what, words] of [
@@ -137,7 +137,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     ],
     ['prints no time', { print: { token: 'canary-token', expiresAt: 'soon' } }, /"expiresAt" that is no time/],
   ] as const) {
-    test(`S3.5 a program that ${how} leaves its server without a credential, and the reason is said`, async (t) => {
+    test(`S3.5 a program that ${how} leaves its server without a credential, and the reason is shown`, async (t) => {
       answer(what);
       const gateway = await start(t, { timeoutMs: 500 + (how === 'hangs' ? 0 : 9_500) });
       const { reason } = await stateOf(gateway, 'auth_required');
@@ -154,7 +154,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     });
   }
 
-  test('a program that is not there, or that may not be run, is named', async (t) => {
+  test('the reason names a program that does not exist or may not be run', async (t) => {
     for (const [command, words] of [
       ['trunkline-no-such-program', /program trunkline-no-such-program was not found; correct "command" or PATH/],
       [join(folder, 'program.mjs'), /may not be executed by the user of the gateway: chmod \+x \/.*program\.mjs/],
@@ -165,7 +165,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     }
   });
 
-  test('fault:F20 a server comes up by itself when its program gives what it takes', async (t) => {
+  test('fault:F20 a server connects by itself when its program gives a credential that it accepts', async (t) => {
     server.good.add('Bearer right');
     answer({ print: { token: 'wrong' } });
     const gateway = await start(t);
@@ -179,7 +179,7 @@ describe('credential programs', { timeout: 120_000 }, () => {
     assert.match((await connections(gateway)).out, /^web {2}connected/);
   });
 
-  test('a program that hangs does not outlive its gateway, which was killed', async (t) => {
+  test('a program that hangs ends when its gateway is killed', async (t) => {
     answer({ hang: true });
     const gateway = await start(t, { timeoutMs: 60_000 });
     for (
@@ -193,11 +193,11 @@ describe('credential programs', { timeout: 120_000 }, () => {
     assert.ok(processIsThere(PID));
     gateway.process.kill('SIGKILL');
     for (const end = Date.now() + 20_000; processIsThere(PID); await new Promise((done) => setTimeout(done, 20))) {
-      assert.ok(Date.now() < end, 'it is still there');
+      assert.ok(Date.now() < end, 'the program still runs');
     }
   });
 
-  test('security:8 check:I7 only who may run commands may add one, and keys that contradict it are refused', async (t) => {
+  test('security:8 check:I7 adding a program requires the right to run commands, and keys that contradict it are refused', async (t) => {
     answer({ print: { token: 'x' } });
     const gateway = await start(t);
     const definition = JSON.stringify({ name: 'more', ...web(), url: 'https://mcp.example.com/mcp' });

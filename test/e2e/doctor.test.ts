@@ -60,7 +60,7 @@ function configured(name: string, mcpServers: object, more: object = {}): string
   return name;
 }
 
-test('each server is tried step by step, up to the one that fails, with the reason and what to do', async () => {
+test('each server is tried step by step, up to the step that fails, with the reason and a remedy', async () => {
   const node = process.execPath;
   const run = (script: string, more = {}) => ({ command: node, args: ['-e', script], ...more });
   const tls = { tls: { ca: 'ca.pem' } };
@@ -125,10 +125,10 @@ test('each server is tried step by step, up to the one that fails, with the reas
     for (const { step, state } of all.slice(0, -1))
       assert.equal(state, step.endsWith(' metadata') ? 'warning' : 'ok', name);
   }
-  assert.ok(!existsSync(join(folder, 'data')), 'nothing was made');
+  assert.ok(!existsSync(join(folder, 'data')), 'no data folder was created');
 });
 
-test('what a server writes to its standard output beside messages is a warning; a named server is tried alone', async () => {
+test('text beside messages on the standard output of a server is a warning; a named server is tried alone', async () => {
   const chatty = { command: 'sh', args: ['-c', `echo Starting up; exec "${process.execPath}" "${MANY_SIDED}"`] };
   const file = configured('chatty.json', { chatty, off: { ...manySided('off'), disabled: true } });
   const { code, servers } = await report([file]);
@@ -200,7 +200,7 @@ test('the machine: files, ports, the data folder', async () => {
   assert.match(none.out, /FAIL +file +no configuration file.*\n +fix: make one: trunkline init/);
 });
 
-test('beside a running gateway it says what that one says, and leaves it alone', async (t) => {
+test('beside a running gateway, doctor also reports the states there, and restarts no server', async (t) => {
   const data = ['--data-dir', join(folder, 'running')];
   const file = configured('running.json', { good: manySided('good'), path: { url: `${network.http}/none` } });
   const gateway = startTrunkline([file, ...PORTS, ...data], { cwd: folder });
@@ -220,7 +220,7 @@ test('beside a running gateway it says what that one says, and leaves it alone',
   assert.doesNotMatch(status.out, /restarts/);
 });
 
-test('of a gateway that a command line started it tries what that one serves', async (t) => {
+test('for a gateway that was started by a command line, doctor tries the server of the command line', async (t) => {
   const cwd = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-doctor-line-')));
   const options = { cwd, env: { HOME: cwd, XDG_STATE_HOME: join(cwd, 'state') } };
   const gateway = startTrunkline([...PORTS, '--', process.execPath, MANY_SIDED], options);
@@ -239,7 +239,7 @@ test('of a gateway that a command line started it tries what that one serves', a
   }
 });
 
-test('init writes a first file that holds, once, and says what is next', async () => {
+test('init writes a valid first file, only once, and names the next steps', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-init-'));
   try {
     const first = await trunkline(['init'], { cwd });
@@ -298,7 +298,7 @@ test('on a terminal init offers the servers of the clients, and keeps secrets ou
   }
 });
 
-test('of a container it says whether the engine answers, and of a server on another host whether ssh comes in', async () => {
+test('doctor reports whether the engine of a container answers, and whether ssh reaches another host', async () => {
   const engine = await FakeDocker.start();
   const far = new FakeSsh();
   const command = [process.execPath, MANY_SIDED];

@@ -16,7 +16,7 @@ import { type TestContext, test } from 'node:test';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 
-/** A user of their own, with folders that have a file of one server each. */
+/** A user with a home folder of their own, and project folders whose file has one server each. */
 function user(t: TestContext, ...projects: string[]) {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-user-')));
   t.after(() => rmSync(home, { recursive: true, force: true }));
@@ -49,7 +49,7 @@ test('each project has its own gateway, found from its folder and named in each 
   const { home, run, start, names } = user(t, 'a', 'b', 'empty');
   rmSync(join(home, 'empty', '.mcp.json'));
   symlinkSync(join(home, 'a'), join(home, 'link'));
-  // As `git worktree add` leaves it: a folder of its own, with the files of the other.
+  // Like the result of `git worktree add`: another folder with the same files.
   mkdirSync(join(home, 'tree'));
   writeFileSync(join(home, 'tree', '.git'), 'gitdir: ../a/.git/worktrees/tree\n');
   writeFileSync(join(home, 'tree', '.mcp.json'), readFileSync(join(home, 'a', '.mcp.json')));
@@ -90,7 +90,7 @@ test('each project has its own gateway, found from its folder and named in each 
   assert.match(second.err, new RegExp(`pid ${a.gateway.process.pid}.*already uses the data folder`));
 });
 
-test('a gateway without a file is the default one, found where no file is near; another file is found where it lies', async (t) => {
+test('folders without a file find the gateway that has none; a gateway of another file is found from its folder', async (t) => {
   const { home, state, start, names, run } = user(t, 'a', 'empty');
   rmSync(join(home, 'empty', '.mcp.json'));
   writeFileSync(join(home, 'empty', 'own.json'), JSON.stringify({ mcpServers: { own: manySided('own') } }));
@@ -101,13 +101,13 @@ test('a gateway without a file is the default one, found where no file is near; 
   assert.notEqual(own.port, plain.port);
   assert.deepEqual(await names('empty/sub'), ['own']);
   const named = await start('a', '--data-dir', join(home, 'named'));
-  assert.deepEqual(await names('a/sub'), ['a'], 'by the file, wherever its data folder is');
+  assert.deepEqual(await names('a/sub'), ['a'], 'found by the file, wherever the data folder is');
   await named.stop();
   assert.deepEqual(readdirSync(join(state, 'elsewhere')), []);
   assert.equal((await run('a', 'status')).code, 4);
 });
 
-test('gateways lists two of one folder, of which commands find none by itself', async (t) => {
+test('`gateways` lists two gateways of one folder, of which other commands choose neither', async (t) => {
   const { home, start, run } = user(t, 'a');
   rmSync(join(home, 'a', '.mcp.json'));
   for (const name of ['one', 'two']) {
@@ -124,9 +124,9 @@ test('gateways lists two of one folder, of which commands find none by itself', 
   );
 });
 
-test('a data folder of an earlier version goes on to serve its file, with what was added at run time', async (t) => {
+test('a data folder of an earlier version still serves its file, with the servers added at run time', async (t) => {
   const { state, start, names, run } = user(t, 'a', 'b');
-  // A folder that is named does not say what it serves, as that of earlier versions did not.
+  // A data folder that is named has no serves.json, like the data folders of earlier versions.
   const before = await start('a', '--data-dir', state);
   assert.equal((await run('a', 'add', 'kept', '--', process.execPath, MANY_SIDED)).code, 0);
   await before.stop();
@@ -155,13 +155,13 @@ test('a data folder of an earlier version whose gateway was killed serves the fi
   });
 });
 
-test('a gateway keeps its ports for the clients that know them, and says when it has others', async (t) => {
+test('a gateway keeps its ports for the clients that know them, and reports other ports', async (t) => {
   const { start } = user(t, 'a', 'b', 'c');
   const [a, b] = [await start('a'), await start('b')];
   assert.match(b.gateway.out, new RegExp(`Port \\d+ belongs to .*; this gateway has port ${b.port} from now on`));
   await a.stop();
   const c = await start('c');
-  assert.equal(new Set([a.port, b.port, c.port]).size, 3, 'not the one of a gateway that rests');
+  assert.equal(new Set([a.port, b.port, c.port]).size, 3, 'no new gateway gets the port of a stopped one');
 
   const stranger = createServer();
   await new Promise<void>((done) => stranger.listen(a.port, '127.0.0.1', done));
@@ -181,7 +181,7 @@ test('a gateway keeps its ports for the clients that know them, and says when it
   assert.notEqual(asked.port, b.port);
 });
 
-test('link of a gateway that does not run yet keeps the port that clients are given', async (t) => {
+test('link reserves the port that it gives to clients for a gateway that does not run yet', async (t) => {
   const { home, start, run } = user(t, 'a', 'b');
   mkdirSync(join(home, '.cursor'));
   const linked = await run('a', 'link', 'cursor', '--yes');
@@ -192,7 +192,7 @@ test('link of a gateway that does not run yet keeps the port that clients are gi
   assert.equal(String((await start('a')).port), port);
 });
 
-test('gateways that start for the first time at the same instant get ports of their own', async (t) => {
+test('gateways that start for the first time at the same instant get different ports', async (t) => {
   const names = ['a', 'b', 'c', 'd', 'e', 'f'];
   const { start } = user(t, ...names);
   const started = await Promise.all(names.map((name) => start(name)));

@@ -96,7 +96,7 @@ mcpServers:
 interface Machine {
   readonly home: string;
   readonly fileOf: (client: string) => string;
-  /** Of programs of this user. */
+  /** The environment of the programs of this user. */
   readonly env: Readonly<Record<string, string | undefined>>;
   run(...args: string[]): Promise<{ code: number | null; out: string; err: string }>;
 }
@@ -116,7 +116,7 @@ function machine(t: TestContext, clients: readonly string[] = Object.keys(FILES)
   return { home, fileOf, env, run: (...args) => trunkline(args, { cwd: join(home, 'project'), env }) };
 }
 
-/** What of the text before is not in the text after, if that is the same with something put in at one place. */
+/** The part of `before` that is missing in `after`: empty if `after` only has an insertion at one place. */
 function without(before: string, after: string): string {
   let head = 0;
   while (head < before.length && before[head] === after[head]) head++;
@@ -125,7 +125,7 @@ function without(before: string, after: string): string {
   return before.slice(head, before.length - tail);
 }
 
-/** What Trunkline itself reads in the file: every layout as its client reads it. */
+/** The servers that Trunkline reads from the file, in the layout of its client. */
 async function serversIn(file: string) {
   const loaded = await loadConfig({
     files: [file],
@@ -137,7 +137,7 @@ async function serversIn(file: string) {
   return loaded.state.servers;
 }
 
-test('link adds one entry to the file of each client, twice is once, and unlink makes it what it was to the byte', async (t) => {
+test('link adds one entry to the file of each client, once even if it runs twice, and unlink restores every byte', async (t) => {
   const { fileOf, run } = machine(t);
   assert.deepEqual(
     Object.keys(FILES).sort(),
@@ -167,7 +167,7 @@ test('link adds one entry to the file of each client, twice is once, and unlink 
     assert.equal(readFileSync(fileOf(client), 'utf8'), before, client);
 });
 
-test('unlink takes out the entry alone where the file was changed since, and a file that link made', async (t) => {
+test('unlink removes only the entry from a file changed since, and deletes a file that link made', async (t) => {
   const { fileOf, run } = machine(t);
   rmSync(fileOf('cursor'));
   assert.equal((await run('link', '--all', '--yes')).code, 0);
@@ -224,7 +224,7 @@ test('link writes no --url for a client that starts local servers only, and says
   assert.match(out, /Cursor +linked/);
   assert.equal(readFileSync(fileOf('claude-desktop'), 'utf8'), FILES['claude-desktop']);
   assert.equal((await run('unlink', 'claude-desktop', '--yes', '--json')).out.includes('nothing to change'), true);
-  // The gateway of this folder is another one: its start screen does not call the client linked.
+  // The gateway of this folder is another one: its start screen does not show the client as linked.
   const cwd = join(home, 'project');
   writeFileSync(join(cwd, 'trunkline.json'), '{ "mcpServers": {} }');
   const own = startTrunkline(['--port', '0', '--control-port', '0'], { cwd, env });
@@ -237,7 +237,7 @@ test('link writes no --url for a client that starts local servers only, and says
   assert.match(own.out, /^ {2}Link +trunkline link --all +\(Claude Desktop, Cursor\)$/m);
 });
 
-test('link before the first start writes the address that the file says', async (t) => {
+test('link before the first start writes the address of the configuration file', async (t) => {
   const { fileOf, run, home } = machine(t, ['cursor']);
   const authority = new TestAuthority();
   const { cert, key } = authority.issue({ name: 'gateway', hosts: ['127.0.0.3'] });
@@ -258,7 +258,7 @@ test('link before the first start writes the address that the file says', async 
   }
 });
 
-test('link gives the key where the gateway asks for one, shows none, and --replace leaves the gateway alone in the file', async (t) => {
+test('link writes the key that the gateway asks for and shows none; --replace leaves only the gateway in the file', async (t) => {
   const { fileOf, run } = machine(t, ['cursor']);
   const agents = { ada: { key: 'key-of-ada-0123456789' } };
   const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') }, agents } });
@@ -335,7 +335,7 @@ test('import removes the secrets of a server that is refused, and keeps those of
   assert.deepEqual((await secrets()).sort(), ['one_two-authorization', 'other-authorization']);
 });
 
-test('--replace takes no server away from a running gateway that has it from this file alone', {
+test('--replace fails if a running gateway has one of the servers from this file alone', {
   timeout: 60_000,
 }, async (t) => {
   const { home, fileOf, run, env } = machine(t, []);
@@ -356,7 +356,7 @@ test('--replace takes no server away from a running gateway that has it from thi
   assert.equal((await run('link', 'cursor', '--yes')).code, 0);
 });
 
-test('from a drawer of files to a call in two commands: import, link', { timeout: 60_000 }, async (t) => {
+test('two commands, import and link, lead from the files of clients to a call', { timeout: 60_000 }, async (t) => {
   const { home, fileOf, run, env } = machine(t, []);
   mkdirSync(dirname(fileOf('cursor')), { recursive: true });
   mkdirSync(dirname(fileOf('claude-desktop')), { recursive: true });

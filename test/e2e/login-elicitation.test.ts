@@ -20,7 +20,7 @@ const URL_MODE: WireClientOptions = { capabilities: { elicitation: { form: {}, u
 const ECHO = { name: 'web__echo', arguments: { text: 'hello' } };
 const LOGIN = 'web__trunkline_login';
 
-/** What a user does at the page that the client was asked to open. */
+/** Signs in as a user does at the page that the client was asked to open. */
 async function signInAt(page: string): Promise<void> {
   await inBrowser(async (browser) => {
     await browser.goto(page);
@@ -93,7 +93,7 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
     assert.equal(retried.message.result?.content[0].text, 'hello', JSON.stringify(retried.message));
   });
 
-  test('S3.5 check:I1 the login tool does the same where nothing is known of the server, also on the endpoint of the server', async (t) => {
+  test('S3.5 check:I1 the login tool does the same while no catalogue of the server is known, also on the endpoint of the server', async (t) => {
     const gateway = await gatewayOf();
     t.after(() => gateway.dispose());
     const client = await WireClient.open(gateway.serverUrl('web'), URL_MODE);
@@ -160,7 +160,7 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
   test('trunkline stdio, which has no listener, opens the page on this machine only', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-ask-stdio-'));
     const file = join(folder, 'trunkline.json');
-    // Whom the agents of the file may be is no matter here: the only caller is the program that starts the command.
+    // The agents of the file do not matter here: the only caller is the program that starts the command.
     writeFileSync(file, JSON.stringify({ mcpServers: { web: { type: 'http', url: server.url } }, agents: AGENTS }));
     const client = new Client({ name: 'desktop', version: '1' }, { capabilities: { elicitation: { url: {} } } });
     const strangers: Promise<Response>[] = [];
@@ -195,7 +195,7 @@ describe('a call of a server that asks for a login asks its user', { timeout: 18
   });
 });
 
-describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
+describe('only the user of the caller can sign in on the page', { timeout: 120_000 }, () => {
   let gateway: RunningGateway;
   let server: PersonalServer;
   before(async () => {
@@ -222,7 +222,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
       principal,
     ]);
 
-  test('proto:D5 a key that no agent has, a page of another site and a browser that did not begin end nothing', async () => {
+  test('proto:D5 an unknown key, a page of another site and a browser that did not begin the login complete no login', async () => {
     const wrong = await post('own', { key: 'wrong-key-0123456789' });
     assert.equal(wrong.status, 403);
     assert.match(
@@ -298,7 +298,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     );
   });
 
-  test('S3.5 the last known tools stay listed when a login is gone, of each principal its own, also over a restart', async () => {
+  test('S3.5 when a login is gone, each principal still lists its own last known tools, also after a restart', async () => {
     const listed = async (user: 'ada' | 'bob'): Promise<string[]> =>
       new WireClient(gateway.mcpUrl, 'stateless', { headers: headersOf(user, 'token') }).toolNames();
     const body = JSON.stringify({ redirectUri: 'http://127.0.0.1:9/back' });
@@ -346,7 +346,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
 
   test('with a shared login and agents, a caller is not asked', async () => {
     const client = await WireClient.open(gateway.mcpUrl, { ...URL_MODE, headers: headersOf('ada', 'token') });
-    client.answer = () => assert.fail('asked');
+    client.answer = () => assert.fail('the client was asked');
     const { message } = await client.request('tools/call', { name: 'shared__echo', arguments: {} });
     assert.match(message.result.content[0].text, /trunkline login shared/);
   });
@@ -359,7 +359,7 @@ describe('the page behind a proxy of another address', { timeout: 120_000 }, () 
   });
   after(() => server.stop());
 
-  /** The gateway with its address on this machine, which is that of the proxy's requests. */
+  /** A gateway, and the local address of its page, to which the proxy sends requests. */
   async function behindProxy(more: object): Promise<{ gateway: RunningGateway; page: string }> {
     const mcpServers = { own: { type: 'http', url: server.url, auth: { per: 'principal' } } };
     const config = { mcpServers, listen: { publicUrl: 'https://gateway.example/tools' }, ...more };
@@ -369,7 +369,7 @@ describe('the page behind a proxy of another address', { timeout: 120_000 }, () 
   const submit = (page: string, key: string, headers: Record<string, string> = {}) =>
     fetch(page, { method: 'POST', redirect: 'manual', headers, body: new URLSearchParams({ key }) });
 
-  test('proto:D5 a cookie that a neighbouring host can set ends no login', async (t) => {
+  test('proto:D5 a cookie that a neighbouring host can set completes no login', async (t) => {
     const { gateway, page } = await behindProxy({ agents: AGENTS });
     t.after(() => gateway.dispose());
     const begun = await submit(page, KEYS.ada, { origin: 'https://gateway.example' });

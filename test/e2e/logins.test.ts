@@ -69,7 +69,7 @@ describe('a server that requires a login', () => {
     assert.doesNotMatch(out + page.out, /resource_metadata|remove/);
   });
 
-  test('a program gets the same', async () => {
+  test('a program that embeds the gateway gets the same error and advice', async () => {
     await using embedded = await createGateway({ servers: { web: { url } } });
     await assert.rejects(embedded.callTool({ server: 'web', tool: 'x' }), {
       code: 'AUTH_REQUIRED',
@@ -78,7 +78,7 @@ describe('a server that requires a login', () => {
     assert.match(embedded.server('web')?.reason ?? '', ADVICE);
   });
 
-  test('login keys of clients are taken in their files and in ours', async (t) => {
+  test('login keys of clients are accepted in their files and in trunkline.json', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-logins-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const mcpServers = { web: { url, oauth: { clientId: 'x' } }, more: { url, auth: { CLIENT_ID: 'x' } } };

@@ -22,7 +22,7 @@ async function status(url: string, path: string, token?: string): Promise<number
   return answer.status;
 }
 
-test('metrics.token reads the metrics and nothing else, and another one takes its place with the file', async (t) => {
+test('metrics.token reads the metrics and nothing else, and a change of the file replaces it', async (t) => {
   const gateway = await start(t, { metrics: { token: '${SCRAPE}' } }, { SCRAPE: FIRST });
   const { controlUrl } = gateway;
   assert.equal(await status(controlUrl, '/metrics', FIRST), 200);
@@ -38,7 +38,7 @@ test('metrics.token reads the metrics and nothing else, and another one takes it
   assert.ok(!gateway.stderr.includes(FIRST) && !gateway.stderr.includes(SECOND));
 });
 
-test('both control tokens read the metrics, with a token of their own and without one', async (t) => {
+test('both control tokens read the metrics, with and without a metrics.token', async (t) => {
   for (const metrics of [{}, { metrics: { token: SECOND } }]) {
     const gateway = await start(t, { control: { token: FIRST }, ...metrics });
     assert.equal(await status(gateway.controlUrl, '/metrics', FIRST), 200);
@@ -47,7 +47,7 @@ test('both control tokens read the metrics, with a token of their own and withou
   }
 });
 
-test('metrics.listen has the metrics alone: open without a token, and closed with one', async (t) => {
+test('metrics.listen serves only the metrics, and needs a token only if metrics.token is set', async (t) => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const gateway = await start(t, { metrics: { listen: `127.0.0.1:${port}` } });

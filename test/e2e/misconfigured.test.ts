@@ -82,7 +82,7 @@ test('check:A1 check:A10 a server with mistakes is misconfigured with the reason
   assert.match(shown.out, /TL1203 +trunkline\.json:1:\d+/);
   assert.ok(!(shown.out + gateway.stderr + JSON.stringify(later)).includes(SECRET));
 
-  // Corrected in the file, it starts; with a mistake again, it goes on as it was, and the file says why.
+  // The corrected server starts. After another mistake it runs on unchanged, and the gateway reports the mistake.
   const who = manySided('gh');
   gateway.rewrite({ mcpServers: { good, gh: who } });
   const client = await WireClient.open(gateway.mcpUrl);
@@ -108,7 +108,7 @@ test('check:A1 check:A10 a server with mistakes is misconfigured with the reason
   assert.doesNotMatch((await status('gh')).out, /earlier definition/);
 });
 
-test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with position and remedy', async () => {
+test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole file, with position and remedy', async () => {
   writeFileSync(file, JSON.stringify({ mcpServers: { good, gh } }, null, 2));
   const reported = new RegExp(
     `^(?:trunkline: )?TL1203 +trunkline\\.json:\\d+:\\d+ +environment variable ${UNSET} is not set`,

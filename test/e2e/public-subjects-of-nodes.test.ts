@@ -79,7 +79,7 @@ describe('public subjects of two nodes', () => {
       });
     const counts = executed();
     assert.equal(counts[0]! + counts[1]!, sessions.length * 6, 'each call was executed once');
-    // NATS draws who gets a call: six conversations may all have begun at one node.
+    // NATS chooses a node for each call at random: six conversations may all have begun at one node.
     for (let more = 0; more < 40 && executed().includes(0); more++) await count(`more ${more}`);
     assert.ok(!executed().includes(0), `both nodes run processes: ${executed().join(' and ')}`);
   });
@@ -95,7 +95,7 @@ describe('public subjects of two nodes', () => {
     await client.flush();
     nodes[0]!.rewrite(configuration('one', { late: { command: process.execPath, args: [TALKER] } }));
     await until(() => heard.includes('late'));
-    // Only the first node has it: of the calls that the second answers each one crosses, and no other does.
+    // Only the first node has the server: the second node passes on each call that it answers, and the first none.
     const before = await passedOn(nodes[1]!);
     const ask = async (): Promise<void> => {
       const reply = await client.request('mcp.late.execute', '{"session_id":"x","tool":"count","args":{}}', WAIT);
@@ -129,7 +129,7 @@ describe('public subjects of two nodes', () => {
     await until(() => heard.length === 2);
     one.rewrite(configuration('one'));
     await until(() => one.stderr.includes('"removed":["both"]'));
-    // Longer than a node waits before it says so.
+    // Longer than a node waits before it reports a deleted server.
     await new Promise((done) => setTimeout(done, 1_500));
     assert.deepEqual(heard, ['created', 'created']);
     const call = '{"session_id":"b","tool":"count","args":{}}';
@@ -161,7 +161,7 @@ describe('public subjects of two nodes', () => {
   });
 });
 
-/** Calls from that node that were served at another. */
+/** The number of calls that the node has passed on to other nodes. */
 async function passedOn(node: RunningGateway): Promise<number> {
   const line = /^trunkline_cluster_calls_total\{direction="out"\} (\d+)$/m.exec(await node.metrics());
   return Number(line![1]);

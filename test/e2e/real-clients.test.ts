@@ -34,7 +34,7 @@ async function useAll(client: AnyClient): Promise<void> {
 
 async function listAndCall(client: AnyClient): Promise<void> {
   let { tools } = await client.listTools();
-  // A gateway that has just been started, on a slow machine, shows those that were ready in time; then the others.
+  // A gateway that has just started on a slow machine lists the servers that were ready in time, and later the others.
   for (const end = performance.now() + 30_000; tools.length < LEAST_TOOLS && performance.now() < end; ) {
     await new Promise((done) => setTimeout(done, 100));
     ({ tools } = await client.listTools());

@@ -8,7 +8,7 @@ import { PUBLISHED } from '../support/real-servers/published.ts';
 import { type Asked, RealServers } from '../support/real-servers/real-servers.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
-/** A part of the sixteen of `npm run prove -- soak --goal real-servers`, three of each era. */
+/** Six of the sixteen servers of `npm run prove -- soak --goal real-servers`, three of each era. */
 const SOME = ['everything', 'memory', 'calculator', 'time', 'fetch', 'context7'];
 const SERVERS = PUBLISHED.filter(({ name }) => SOME.includes(name));
 const CALLED = SERVERS.filter(({ name }) => ['memory', 'time'].includes(name));
@@ -48,7 +48,7 @@ describe('servers from npm and PyPI with empty caches, and the first client of e
     assert.deepEqual(await survivors(mark, 5_000), []);
   });
 
-  // One of both eras that is slow at first is started once more (decision 058).
+  // A server of both eras that is slow at first is started once more (decision 058).
   test('every server is started once for each era that its clients speak, or once more, and none fails', async () => {
     assert.deepEqual(asked.eras, Object.fromEntries(SERVERS.map(({ name, era }) => [name, era])));
     const tooMany = SERVERS.filter(({ name, era }) => starts[name]! > (era === 'stateful' ? 1 : 3));
@@ -58,7 +58,7 @@ describe('servers from npm and PyPI with empty caches, and the first client of e
       assert.deepEqual({ name, restarts, lastLaunchFailure }, { name, restarts: 0, lastLaunchFailure: null });
   });
 
-  test('clients that came while the servers started are notified of each', () => {
+  test('clients that came while the servers started are notified until they have listed all tools', () => {
     for (const client of cold) {
       const lacking = asked.tools.filter((tool) => !client.lists.at(-1)!.includes(tool));
       assert.deepEqual(lacking, [], `the ${client.era} client, which has listed ${client.lists.length} times`);

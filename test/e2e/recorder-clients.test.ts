@@ -11,7 +11,7 @@ import { runProgram } from '../support/run-program.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const INSPECTOR = resolve(import.meta.dirname, '../../node_modules/.bin/inspector');
-/** One on each of the four real servers, and one on a server that another version of answers otherwise. */
+/** One call to each of the four real servers, and one to a server with a second version that answers differently. */
 const CALLS = [...ONE_CALL_EACH, { server: 'many', tool: 'echo', args: { text: 'hello' }, answer: 'hello' }];
 
 interface Recorded {
@@ -23,9 +23,9 @@ interface Replayed {
   readonly differences: readonly { request: string; path: string; before: string; after: string }[];
 }
 
-describe('sessions of clients that people use, replayed', { timeout: 600_000 }, () => {
+describe('replays of sessions of real clients', { timeout: 600_000 }, () => {
   let gateway: RunningGateway;
-  // The first client with new capabilities is shown the list of others, so that each has a gateway of its own and comes twice.
+  // The first client with new capabilities gets the list of others, so each has its own gateway and connects twice.
   beforeEach(async () => {
     gateway = await RunningGateway.start({
       config: {
@@ -40,11 +40,11 @@ describe('sessions of clients that people use, replayed', { timeout: 600_000 }, 
   });
   afterEach(() => gateway.dispose());
 
-  /** Records what every session of a moment says to each server, and compares it with the same and with another version. */
+  /** Records the messages of every session to each server, and replays them to the same and to another version. */
   async function recorded(use: (calls: readonly AgentCall[]) => Promise<boolean>): Promise<void> {
     const post = <T>(path: string, body: object): Promise<T> => gateway.control(path, 'POST', JSON.stringify(body));
     const calls = CALLS.map(({ server, tool, args }) => ({ tool: `${server}__${tool}`, args }));
-    // Of a client without sessions the processes go on: nothing that counts its calls is called before.
+    // The processes of a client without sessions keep running, so the first use calls no tool that counts its calls.
     if (!(await use(calls.slice(0, 1)))) return;
     const { id } = await post<Recorded>('/api/v1/recordings', { principal: 'anonymous' });
     await use(calls);

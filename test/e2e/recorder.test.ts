@@ -188,7 +188,7 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     }
   }
 
-  test('the bytes are as they were, secrets are masked, headers are not there, and limits hold', async () => {
+  test('a recording keeps the bytes, masks secrets, leaves out headers, and obeys its limits', async () => {
     const { id } = await start({ server: 'many' });
     const name = 'exact';
     const client = v1(name);
@@ -240,7 +240,7 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     assert.deepEqual(readdirSync(join(gateway.folder, 'data/recordings')), []);
   });
 
-  test('only the chosen session is in it, and it ends with that session', async () => {
+  test('a recording of one session has only that session, and ends with it', async () => {
     const chosen = v1('chosen');
     const other = v1('other');
     for (const client of [chosen, other]) {
@@ -299,7 +299,7 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
   });
 
-  test('bad requests are refused with what to do', async () => {
+  test('bad requests are refused with advice', async () => {
     const refused = async (path: string, body: object): Promise<string> =>
       gateway.control(path, 'POST', JSON.stringify(body)).then(
         () => 'taken',

@@ -67,7 +67,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What was stored of added servers. */
+/** The stored data of added servers. */
 const stored = () => readFileSync(join(folder, 'data/truth.db'), 'latin1');
 
 const run = (...args: readonly string[]) => trunkline(args, options);
@@ -83,7 +83,7 @@ describe('a folder of server.json documents', () => {
     writeFileSync(join(registry, 'old.json'), JSON.stringify({ servers: [{ server: OLD }] }));
   });
 
-  test('search finds by words, add takes what it needs, and the server is called; the secret is in no file', async () => {
+  test('search finds by words, add requires the inputs, and the server is called; the secret is in no file', async () => {
     const found = await run('search', 'graph', '--registry', registry);
     assert.match(found.out, /^io\.github\.modelcontextprotocol\/memory {2}\S+ {2}npm {2}Knowledge graph/);
     const lacking = await run('add', MEMORY.name, '--registry', registry);
@@ -102,7 +102,7 @@ describe('a folder of server.json documents', () => {
     assert.ok(!stored().includes('very-secret-value') && stored().includes('${secret:memory-api_key}'));
   });
 
-  test('where a server is refused, its secrets are removed again, and only those', async () => {
+  test('when a server is refused, its own secrets are removed again, and no others', async () => {
     writeFileSync(join(registry, 'anywhere.json'), JSON.stringify(ANYWHERE));
     const add = (base: string, key: string, ...more: readonly string[]) =>
       run('add', ANYWHERE.name, '--registry', registry, '--set', `BASE=${base}`, '--set', `X-Key=${key}`, ...more);
@@ -126,7 +126,7 @@ describe('a folder of server.json documents', () => {
     }
   });
 
-  test('the configuration names the registry, from its own folder; a flag is stronger', async () => {
+  test('the configuration names the registry, relative to its own folder; a flag takes precedence', async () => {
     writeFileSync(join(folder, 'trunkline.json'), '{"mcpServers": {}, "registry": "./registry"}');
     const within = { ...options, cwd: join(registry, 'weather') };
     assert.match((await trunkline(['search', 'cities'], within)).out, /^com\.example\/weather /);
@@ -138,7 +138,7 @@ describe('a folder of server.json documents', () => {
     assert.equal((await run('check')).code, 0);
   });
 
-  test('the latest version, one by number, and each mistake with what to do', async () => {
+  test('add takes the latest version or one by number, and reports each mistake with its remedy', async () => {
     const added = await run('add', 'weather', '--registry', registry, '--as', 'w');
     assert.equal(added.code, 0, added.err);
     assert.match(stored(), /Weather of cities/);
@@ -207,7 +207,7 @@ describe('a registry of API v0.1', () => {
   });
   after(() => server.close());
 
-  test('its address with and without the version; names, states, and answers that are none', async () => {
+  test('its address works with and without the version; states are shown, and unusable answers are reported', async () => {
     for (const address of [base, `${base}/`, `${base}/v0.1`]) {
       const found = await run('search', 'com.example', '--registry', address);
       assert.match(found.out, /^com\.example\/weather {2}2\.0\.0 {2}remote {2}deprecated {2}Weather of cities\n$/);
@@ -233,7 +233,7 @@ describe('a registry of API v0.1', () => {
     }
   });
 
-  test('it is reached over the proxy of the environment, beyond NO_PROXY', async (t) => {
+  test('it is reached through the proxy of the environment, except for hosts in NO_PROXY', async (t) => {
     const through: string[] = [];
     const proxy = createServer(async (request, response) => {
       const { origin, pathname, search } = new URL(request.url!);

@@ -56,7 +56,7 @@ async function start(t: TestContext, control: { readonly mutual?: true; readonly
   return { gateway, url: await controlUrl(gateway), files, run, folder };
 }
 
-/** For other machines. */
+/** The URL of the control listener for other machines. */
 async function controlUrl(gateway: RunningGateway): Promise<string> {
   for (;;) {
     const url = /"event":"control_listening","url":"([^"]+)"/.exec(gateway.stderr)?.[1];
@@ -65,7 +65,7 @@ async function controlUrl(gateway: RunningGateway): Promise<string> {
   }
 }
 
-/** With the `Host`, and what else a client sends. */
+/** The status of a request with these headers. */
 function statusAt(url: string, headers: Record<string, string>, client: object = {}): Promise<number> {
   return new Promise((resolve, reject) => {
     const asked = request(
@@ -94,7 +94,7 @@ test('a gateway is operated from another machine with TLS and a token of the con
   assert.equal(called.code, 0, called.err);
   assert.match(called.out, /from afar/);
   assert.ok(!gateway.stderr.includes(TOKEN));
-  // Commands on the machine itself need nothing of that.
+  // Commands on the machine of the gateway need none of these options.
   const own = await trunkline(['status', '--json', '--data-dir', join(gateway.folder, 'data')], {
     cwd: gateway.folder,
   });
@@ -144,7 +144,7 @@ test('remove with --server touches nothing below the current folder', async (t) 
   assert.ok(existsSync(own));
 });
 
-test('what is wrong with --server is said with what to do', async (t) => {
+test('errors of --server name the cause and the fix', async (t) => {
   const { url, files, run } = await start(t, { token: '${env:CONTROL_TOKEN}' });
   const token = { TRUNKLINE_TOKEN: TOKEN };
   const { port } = new URL(url);

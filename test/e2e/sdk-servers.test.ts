@@ -9,7 +9,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { BareSdkServer, goProgram, HttpSdkServer, pythonServer, type SdkServer } from '../support/sdk-servers.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-/** Servers made with the SDKs of Go and Python, which read and write JSON otherwise than those of Node do. */
+/** Servers made with the SDKs of Go and Python, which read and write JSON in other ways than the SDK of Node. */
 
 type Missing = { readonly missing: string };
 
@@ -31,12 +31,12 @@ interface Kind {
   readonly server: SdkServer | Missing;
   /** Speaks 2026-07-28 too. */
   readonly modern: boolean;
-  /** Has but `echo` and `progress`. */
+  /** Has only `echo` and `progress`. */
   readonly few?: boolean;
   /** Notifications are written by several goroutines, in any order. */
   readonly racing?: boolean;
   readonly asks: boolean;
-  /** Where it is served over HTTP. */
+  /** The path of the server over HTTP; null: not served over HTTP. */
   readonly path: string | null;
 }
 
@@ -79,7 +79,7 @@ after(async () => {
   await stack.disposeAsync();
 });
 
-/** The text of the answer to the request, however it came. */
+/** The text of the answer to the request, as a JSON body or an event. */
 async function posted(url: string, body: string, headers: Record<string, string>): Promise<string> {
   const reply = await send(
     url,
@@ -229,7 +229,7 @@ test('S2.12 keys that differ in case never reach a Go server, which would run th
     `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"echo","arguments":{},"Name":"secret"}}`;
   await using bare = new BareSdkServer(mark3labs as SdkServer);
   await bare.initialize();
-  assert.match(await bare.say(9, odd(9)), /the secret tool ran/, 'the danger is real');
+  assert.match(await bare.say(9, odd(9)), /the secret tool ran/, 'without the gateway the server runs the secret tool');
   const url = gateway.serverUrl('filtered');
   const client = await WireClient.open(url);
   const headers = { 'mcp-session-id': client.sessionId!, 'mcp-protocol-version': '2025-11-25' };

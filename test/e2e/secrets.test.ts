@@ -23,7 +23,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
   test('security:14 check:I2 check:I7 a secret is set before the gateway runs, and no file, log, status or answer shows it', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-secrets-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
-    // An agent's key is a setting: without it the configuration is refused, and it can be set all the same.
+    // Without an agent's key the configuration is refused, but `secret set` can set the key nevertheless.
     const agents = { me: { key: '${secret:agent}', servers: ['web'] } };
     const config = { $schema: 'trunkline', mcpServers: { web: web() }, agents };
     writeFileSync(join(folder, 'trunkline.json'), JSON.stringify(config));
@@ -65,7 +65,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     for (const file of globSync('**/*', { cwd: folder, withFileTypes: true })) {
       if (file.isFile()) shown.push(readFileSync(join(file.parentPath, file.name), 'latin1'));
     }
-    for (const secret of [ONE, agentKey]) assert.ok(!shown.join('\n').includes(secret), 'a secret shows');
+    for (const secret of [ONE, agentKey]) assert.ok(!shown.join('\n').includes(secret), 'a secret is shown');
     assert.ok(server.seen.includes(`Bearer ${ONE}`));
   });
 
@@ -77,7 +77,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     assert.match((await gateway.control<Json>('/api/v1/servers/web')).reason, /there is no secret api-key.*TL1208/);
     assert.equal((await set(ONE)).code, 0);
     await gateway.ready('web');
-    // Added while it runs, for good and for a time.
+    // Servers added while the gateway runs, one permanent and one temporary.
     const header = ['-H', 'Authorization: Bearer ${secret:api-key}'];
     assert.equal((await run('add', 'later', server.url, ...header)).code, 0);
     assert.equal((await run('add', 'passing', server.url, ...header, '--ttl', '1h')).code, 0);
@@ -94,7 +94,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     };
     assert.deepEqual(await calls(), [`Bearer ${ONE}`]);
     assert.equal((await set(TWO)).code, 0);
-    // Sessions of before are still ended with the old one.
+    // The gateway still ends earlier sessions with the old secret.
     const from = performance.now();
     while ((await calls()).includes(`Bearer ${ONE}`)) assert.ok(performance.now() - from < 15_000);
     assert.deepEqual(await calls(), [`Bearer ${TWO}`]);
@@ -115,7 +115,7 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
     assert.deepEqual((await run('secret', 'rm', 'api-key')).code, 1);
   });
 
-  test('security:14 check:I7 the key changes while the gateway runs and while it does not; what no key opens is said', async (t) => {
+  test('security:14 check:I7 the key changes with and without a running gateway; a secret that no key opens is reported', async (t) => {
     const gateway = await RunningGateway.start({ config: { mcpServers: { web: web() } } });
     t.after(() => gateway.dispose());
     const { folder } = gateway;
@@ -161,14 +161,14 @@ describe('secrets of definitions', { timeout: 120_000 }, () => {
       assert.equal((await piped(folder, ['secret', 'set', 'api-key'], value)).code, 0);
       const from = performance.now();
       while (!server.seen.includes(`Bearer ${value}`)) {
-        // Far sooner than everything is read anew, which is every 30 s; the machine may be busy.
+        // Far sooner than the full read every 30 s; the machine may be busy.
         assert.ok(performance.now() - from < 15_000, client.err);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
     }
   });
 
-  test('security:8 check:I7 only who may run commands may set secrets; nothing of the store needs a secret of it', async (t) => {
+  test('security:8 check:I7 setting secrets needs servers:exec; data.dir and cluster.secret cannot use them', async (t) => {
     const gateway = await RunningGateway.start({ config: { mcpServers: {}, log: { level: 'info' } } });
     t.after(() => gateway.dispose());
     for (const [method, path, body] of [

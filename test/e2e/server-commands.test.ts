@@ -117,7 +117,7 @@ test('a mistake in the arguments is reported with its fix, and nothing is added'
   );
 });
 
-test('a temporary server is added with its time and is gone with it', async (t) => {
+test('a temporary server is added with its expiry time', async (t) => {
   const { run, start } = place(t);
   await start();
   const added = await run('add', 'brief', '--ttl', '2h', '--json', ...SERVER);
@@ -126,12 +126,12 @@ test('a temporary server is added with its time and is gone with it', async (t) 
   assert.ok(Date.parse(server.desired.expiresAt) > Date.now() + 3_600_000);
 });
 
-test('without a gateway they change what the next one finds; restart reports that nothing runs', async (t) => {
+test('without a gateway the commands change the state for the next one; restart reports that none runs', async (t) => {
   const { folder, run, start } = place(t);
   const added = await run('add', 'extra', '-e', 'NAME=extra', ...SERVER);
   assert.equal(added.code, 0, added.err);
   assert.match(added.out, /^added extra \(no gateway runs/);
-  // Without the "--", all that follows the command is the command's.
+  // Without "--", all words after the command are its arguments.
   const words = [
     'add',
     '--no-wait',
@@ -147,7 +147,7 @@ test('without a gateway they change what the next one finds; restart reports tha
   const uncut = await trunkline(words, { cwd: folder });
   assert.match(uncut.out, /^ {4}runs {2}npx -y some-server --port 1$/m, uncut.err);
   assert.equal((await run('remove', 'uncut')).code, 0);
-  // Without a name it has that of what runs, or of the host.
+  // Without a name the server is named after its package or its host.
   const nameless = await trunkline([...words.slice(0, 4), ...words.slice(5, 8)], { cwd: folder });
   assert.match(nameless.out, /^added some .*\n {4}runs {2}npx -y some-server$/m, nameless.err);
   assert.equal((await run('remove', 'some')).code, 0);
@@ -211,7 +211,7 @@ test('added servers are enough to start with: no file is needed', async (t) => {
   assert.match(gateway.out, /only +ready/);
 });
 
-test('-e passes a variable to the command of the start line; what is withheld is named, without its value', async (t) => {
+test('-e passes a variable to the command of the start line; withheld variables are named, without values', async (t) => {
   const { folder, run } = place(t, null);
   const data = ['--data-dir', join(folder, 'data')];
   const env = { GREETING_TOKEN: 'hello', OTHER_SECRET: 'hidden' };

@@ -50,6 +50,34 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   });
 }
 
+for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+  test(`a session keeps its subscription to a resource of a shared server over ${signal}, and reports it as updated`, async (t) => {
+    const config = { mcpServers: { s: manySided('s') } };
+    const gateway = await RunningGateway.start({ config });
+    t.after(() => gateway.dispose());
+    await gateway.ready();
+    const client = await WireClient.open(gateway.mcpUrl);
+    const uri = 'side://s/doc';
+    await client.result('resources/subscribe', { uri });
+    await sleep(300);
+    await gateway.stop(signal);
+
+    const { port } = new URL(gateway.mcpUrl);
+    const again = await RunningGateway.start({ config, folder: gateway.folder, args: ['--port', port] });
+    t.after(() => again.dispose());
+    const stream = await client.listen();
+    assert.equal(stream.status, 200);
+    // One is the gateway's own; the server sends the other soon after each subscription.
+    for (let updates = 0; updates < 2; ) {
+      const { method, params } = await stream.message();
+      if (method !== 'notifications/resources/updated') continue;
+      assert.equal(params.uri, uri);
+      updates++;
+    }
+    stream.drop();
+  });
+}
+
 test('a server that lost its sessions gets one new initialize, and the client notices nothing', async (t) => {
   const server = await StatefulServer.start();
   t.after(() => server.stop());

@@ -14,7 +14,7 @@ import type { Json } from '../support/raw-http.ts';
 import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
-describe('what a sign-in asks of a server and of its authorization server, step by step', { timeout: 120_000 }, () => {
+describe('check of a sign-in at a server and its authorization server, step by step', { timeout: 120_000 }, () => {
   let server: ProtectedServer;
   let closed: ProtectedServer;
   let lost: ProtectedServer;
@@ -78,7 +78,7 @@ describe('what a sign-in asks of a server and of its authorization server, step 
     );
   });
 
-  test('servers that are away, ask for nothing, need no user, or publish another thing than a list', async (t) => {
+  test('servers that are away, need no login, need no user, or publish a text instead of a list', async (t) => {
     const open = await StatefulServer.start({ listen: 405 });
     const odd = createServer(({ url }, response) => {
       const document = {

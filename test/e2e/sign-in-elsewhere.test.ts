@@ -14,7 +14,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 
-test('check:I3 the browser is on another machine than the gateway: it returns to the gateway, or what it shows is pasted', {
+test('check:I3 a browser on another machine returns to the gateway, or the user pastes the address that it shows', {
   timeout: 120_000,
 }, async (t) => {
   // The gateway stays here; the browser is at the other end of a cable.
@@ -60,7 +60,7 @@ test('check:I3 the browser is on another machine than the gateway: it returns to
   assert.equal((await run('logout', 'web')).code, 0);
   assert.match(await calls(), /^3 .*trunkline login web/s);
 
-  // Without a public URL it would be the same: the browser cannot come back to where the command listens, and shows an error with the address.
+  // As without a public URL: the browser cannot reach the port of the command, and shows an error with the address.
   const command = [process.execPath, BIN, 'login', 'web', ...data].join(' ');
   const terminal = spawn('script', ['-qefc', command, '/dev/null'], {
     cwd: gateway.folder,

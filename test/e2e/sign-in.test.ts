@@ -100,7 +100,7 @@ describe('a user signs in to a server with a real browser and a real authorizati
     for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
   });
 
-  test('check:I1 S3.7 a program begins, finishes and revokes a login, and hears that a server asks for one', async () => {
+  test('check:I1 S3.7 a program is notified of a required login, and begins, finishes and revokes it', async () => {
     const asked: (string | null)[] = [];
     await using gateway = await createGateway({
       servers: { web: { url: server.url } },
@@ -119,7 +119,7 @@ describe('a user signs in to a server with a real browser and a real authorizati
 
     const redirected = await redirectedTo(async (uri) => (await gateway.logins.begin('web', uri)).url);
     assert.equal((await gateway.logins.finish(redirected)).state, 'connected');
-    await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is good once');
+    await assert.rejects(gateway.logins.finish(redirected), { code: 'AUTH_REQUIRED' }, 'a state is valid only once');
     for (let waited = 0; gateway.server('web')?.state !== 'connected' && waited < 10_000; waited += 50) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }

@@ -36,7 +36,7 @@ test('`top` shows whole columns, numbers and ids in windows of 80, 110 and 200 c
     terminal.resize(columns, 24);
     const head = new RegExp(`^${titles.join(' +')}$[^]*日本`, 'm');
     let text = await terminal.sees(head);
-    // The whole of a frame, which comes in pieces.
+    // A frame arrives in pieces: this waits until it is complete.
     for (let before = ''; before !== text; text = await terminal.sees(head)) {
       before = text;
       await delay(100);
@@ -57,7 +57,7 @@ test('`top` shows whole columns, numbers and ids in windows of 80, 110 and 200 c
   }
 });
 
-test('if the gateway ends, `top` leaves its rows and says so below them', async (t) => {
+test('if the gateway ends, `top` keeps its rows on the screen and reports the end below them', async (t) => {
   const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
   t.after(() => gateway.dispose());
   await gateway.ready('good');

@@ -17,7 +17,7 @@ interface Place {
   readonly cwd: string;
   readonly file: string;
   readonly data: readonly string[];
-  /** Nothing of the machine's user is there. */
+  /** An environment without files of the user of this machine. */
   readonly env: Readonly<Record<string, string>>;
   write(config: object | string): void;
 }
@@ -51,7 +51,7 @@ async function open(
   return terminal;
 }
 
-test('rows change in place, how to connect is said while servers start, no record is between them', async (t) => {
+test('rows change in place without records between them; the way to connect is shown during the start', async (t) => {
   const terminal = await open(t, place(t, { mcpServers: { crash: CRASHES, good: manySided('good'), hang: HANGS } }));
   const first = await terminal.sees(/hang +starting +\d+ s/);
   assert.match(first, /^ {2}Connect {2}claude mcp add -t http tl http:\/\/127\.0\.0\.1:\d+\/mcp$/m);
@@ -73,7 +73,7 @@ test('the row of a server that starts has the last line that it wrote to standar
   assert.match(out, /pulls +starting .* layer 2 of 7 /);
 });
 
-test('what another program writes and the user types stays, and the rows are whole below it', async (t) => {
+test('output of another program and input of the user stay, and the rows are whole below them', async (t) => {
   const terminal = await open(t, place(t, { mcpServers: { good: manySided('good'), hang: HANGS } }));
   await terminal.sees(/good +ready[\s\S]*hang +starting +1 s/);
   terminal.otherWrites('a line of another program\r\n');
@@ -156,13 +156,13 @@ test('the row of a remote server says what is wrong at its address, and what to 
   await terminal.sees(/far +retry .*404.*; there is nothing at the path \/api; correct .* mostly \/mcp or \/sse$/m);
 });
 
-test('--log has the records on the screen, above the rows', async (t) => {
+test('--log shows the records on the screen, above the rows', async (t) => {
   const terminal = await open(t, place(t, { mcpServers: { crash: CRASHES } }), { args: ['--log'], rows: 60 });
   const text = await terminal.sees(/warn {2}server_start_failed[\s\S]*crash +(retry|starting)/);
   assert.equal(text.match(/^ {4}crash /gm)?.length, 1, text);
 });
 
-test('--log has the records of `log.level` and above', async (t) => {
+test('--log shows the records of `log.level` and above', async (t) => {
   for (const level of ['info', 'error']) {
     const config = { mcpServers: { crash: CRASHES, good: manySided('good') }, log: { level } };
     const options = { args: ['--log'], env: { NO_COLOR: '1' }, columns: 160, rows: 60 };
@@ -173,7 +173,7 @@ test('--log has the records of `log.level` and above', async (t) => {
   }
 });
 
-test('with agents, the command has the key as the shell can get it, and never the key', async (t) => {
+test('with agents, the command names the variable of the key, and never shows the key', async (t) => {
   const literal = 'k'.repeat(20);
   const agents = { reader: { key: literal, servers: ['s'] }, writer: { key: '${WRITER_KEY}' } };
   const files = place(t, { mcpServers: { s: { ...HANGS, start: 'lazy' } }, agents });
@@ -194,7 +194,7 @@ test('with agents, the command has the key as the shell can get it, and never th
   assert.deepEqual([key.code, key.out], [0, `${literal}\n`]);
 });
 
-test('an input is asked for without the rows, at the start and after a change of the file', async (t) => {
+test('no rows are shown while an input is asked for, at the start and after a change of the file', async (t) => {
   const input = (id: string) => ({ id, type: 'promptString', description: `Token ${id}`, password: true });
   const server = (id: string) => ({ ...HANGS, start: 'lazy', env: { TOKEN: `\${input:${id}}` } });
   const files = place(t, { inputs: [input('one')], servers: { a: server('one') } });
@@ -241,7 +241,7 @@ test('Ctrl-Z leaves the terminal to the shell, and the rows come back with fg', 
   await terminal.sees(/of the shell\n[\s\S]*good +ready .*\n {2}Servers .*$/);
 });
 
-test('the end leaves the cursor below one last line', async (t) => {
+test('at the end the cursor is below one last line', async (t) => {
   const terminal = await open(t, place(t, { mcpServers: { good: manySided('good') } }));
   await terminal.sees(/good +ready/);
   await terminal.end();

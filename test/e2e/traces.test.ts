@@ -28,7 +28,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
   const received: unknown[] = [];
   let server: HintingServer;
   let [sse, json] = [null! as LegacySseServer, null! as PlainJsonServer];
-  /** Ways to the server: of the node that has it, of another node, and of one without an exporter. */
+  /** URLs of the node that has the servers, of another node, and of a node without an exporter. */
   let urls: Record<'far' | 'near' | 'none', string>;
 
   async function node(id: string, spans: SpanLog | null, servers: object, joins: boolean): Promise<string> {
@@ -99,7 +99,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
   }
 
   for (const era of ['stateful', 'stateless'] as const) {
-    test(`receive, dispatch and upstream, as parents of each other, of a ${era} client`, async () => {
+    test(`a call of a ${era} client has three nested spans: receive, dispatch and upstream`, async () => {
       await call(urls.far, era, { traceparent: META, tracestate: 'a=1', 'x/y': 1 }, { traceparent: HEADER });
       const [receive, dispatch, client] = [
         far.one('tools/call s__t', 'server'),
@@ -125,7 +125,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
       assert.ok(receive.durationMs >= client.durationMs && client.startedAt > 1e12);
     });
 
-    test(`the trace continues from node to node, of a ${era} client`, async () => {
+    test(`the trace of a ${era} client continues from node to node`, async () => {
       await call(urls.near, era, {}, { traceparent: HEADER });
       const [receive, dispatch] = [near.one('tools/call s__t', 'server'), near.one('dispatch s', 'internal')];
       const client = far.one('tools/call t', 'client');
@@ -152,7 +152,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
     }
   });
 
-  test('a failure has its kind; without a parent a trace begins', async () => {
+  test('a failed call has its error type; a call without a parent begins a trace', async () => {
     await call(urls.far, 'stateful', {});
     const first = far.one('tools/call s__t', 'server');
     assert.deepEqual([first.parentId, first.links], [null, []]);

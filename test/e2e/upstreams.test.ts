@@ -44,7 +44,7 @@ interface Running {
   readonly events: UpstreamBench['events'];
 }
 
-/** A set over real servers; at the end of the test nothing of them may be left. */
+/** A set over real servers; at the end of the test no process of them may be left. */
 async function running(
   t: TestContext,
   make: (env: Record<string, string>) => readonly Server[],
@@ -234,7 +234,7 @@ test('S2.26 a process that refuses initialize is failed with its message, and no
   assert.equal(status.state, 'failed');
   assert.match(status.reason!, /the license has expired/);
   assert.deepEqual(status.connections, []);
-  // It is tried again after a second; of each try nothing stays.
+  // It is started again after a second; no attempt leaves a process.
   assert.equal(await processCount(mark, 0, 10_000), 0);
 });
 

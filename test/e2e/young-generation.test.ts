@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 
 const MODULE = resolve(import.meta.dirname, '../../bin/young-generation.js');
-/** In a process of its own: what it says is how much each half of the young generation has room for, in MiB. */
+/** Runs in a process of its own; prints the size of each half of the young generation, in MiB. */
 const PROGRAM = `
 import { getHeapSpaceStatistics } from 'node:v8';
 import { boundYoungGeneration } from ${JSON.stringify(MODULE)};

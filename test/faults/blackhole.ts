@@ -7,8 +7,8 @@ server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => process.send(ser
 process.on('disconnect', () => process.exit(0));`;
 
 /**
- * A port whose packets vanish: its process is stopped and the queue of its socket full, so that the kernel answers no
- * further connection, neither yes nor no.
+ * A port that does not answer: its process is stopped and the queue of its socket is full, so that the kernel neither
+ * accepts nor refuses a further connection.
  */
 export class Blackhole {
   readonly port: number;
@@ -28,7 +28,7 @@ export class Blackhole {
       child.once('exit', (code) => reject(new Error(`the blackhole ended with ${code}`)));
     });
     child.kill('SIGSTOP');
-    // More than any queue of length 1 holds; those that do not fit go on asking and hold its place.
+    // More than a queue of length 1 holds; the kernel retries the others, which keeps the queue full.
     const fillers = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => {}));
     return new Blackhole(port, child, fillers);
   }

@@ -7,7 +7,7 @@ import { ConfigKills } from './config-kills.ts';
 import { canKillAtFsync, killAtFsync, violationOf } from './fsync-kills.ts';
 import { STEPS } from './run-time-store-steps.ts';
 
-test('fault:F36 killed at the n-th fsync of adding, changing and removing servers, n = 1 to 40: each change is complete or absent', async (t) => {
+test('fault:F36 a writer killed at the n-th fsync of adding, changing and removing servers, n = 1 to 40, leaves each change complete or absent', async (t) => {
   if (!canKillAtFsync()) {
     t.skip('no strace here');
     return;
@@ -35,7 +35,7 @@ test('fault:F36 the comparison itself notices lost and half-done changes', async
   const whole = await killAtFsync(folder, 60_000);
   assert.deepEqual(whole, { killed: false, acknowledged: STEPS, violation: null });
   const file = join(folder, 'truth-60000.db');
-  // As if more had been acknowledged than is there, or less than was done.
+  // Fewer acknowledged steps than the file has, then more steps than an empty file has.
   assert.match((await violationOf(file, STEPS - 3)) ?? '', /holds/);
   assert.match((await violationOf(join(folder, 'none.db'), STEPS)) ?? '', /holds/);
 });

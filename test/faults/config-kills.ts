@@ -4,23 +4,23 @@ import type { Json } from '../support/raw-http.ts';
 import { RunTimeClient } from '../support/run-time-client.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
-/** What one name is known to be: null for not there. */
+/** The state of one name; null if there is no such server. */
 interface Server {
   readonly description: string;
   readonly suspended: boolean;
 }
 
 interface Name {
-  /** As it was acknowledged last. */
+  /** The state that was acknowledged last. */
   known: Server | null;
-  /** What a change that was not answered may have made of it; undefined while there is none. */
+  /** The state after a change that was not answered; undefined without such a change. */
   under: Server | null | undefined;
 }
 
 const NAMES = 12;
 const WRITERS = 4;
 const LONGEST_MS = 400;
-/** Nothing is started: what is tried here is what is kept. */
+/** No server is started: only the stored state is tested. */
 const FILE = { mcpServers: { base: { url: 'http://127.0.0.1:9/mcp', start: 'lazy' } } };
 
 export interface ConfigKillsState {
@@ -29,13 +29,13 @@ export interface ConfigKillsState {
 }
 
 /**
- * A gateway that is killed with -9 while four clients change its servers, again and again on one data folder. What was
- * acknowledged must be there at the next start; what was under way is done or not, and nothing in between.
+ * A gateway that is killed with -9 while four clients change its servers, again and again on one data folder.
+ * Acknowledged changes must be there at the next start; a change in progress is made completely or not at all.
  */
 export class ConfigKills {
   readonly violations: string[] = [];
   acknowledged = 0;
-  /** Changes that a kill met before they were answered, and of them those that had been made. */
+  /** Changes that a kill interrupted before their answer, and how many of them had been made. */
   cut = 0;
   cutAndMade = 0;
   readonly #random: Seeded;
@@ -53,14 +53,14 @@ export class ConfigKills {
     return { folder: this.#folder!, names: Object.fromEntries(this.#names) };
   }
 
-  /** Starts it, compares, changes until the kill. */
+  /** Starts the gateway, compares, and changes servers until the kill. */
   async round(): Promise<void> {
     const gateway = await this.#start();
     const client = new RunTimeClient(gateway);
     await this.#compare(client);
     let over = false;
     const writers = Array.from({ length: WRITERS }, (_, i) => this.#write(client, i, () => over));
-    // However slow the machine, something is to lose.
+    // At least one change is acknowledged before the kill, even on a slow machine.
     while (this.acknowledged === 0) await new Promise((done) => setTimeout(done, 5));
     await new Promise((done) => setTimeout(done, this.#random.unit() * LONGEST_MS));
     over = true;
@@ -68,7 +68,7 @@ export class ConfigKills {
     await Promise.all(writers);
   }
 
-  /** Looks once more, and ends. */
+  /** Starts the gateway, compares once more, and stops it. */
   async finish(): Promise<void> {
     const gateway = await this.#start();
     await this.#compare(new RunTimeClient(gateway));

@@ -18,8 +18,8 @@ export interface CrashRun {
 }
 
 /**
- * F03: one shared process, killed again and again, each time from health, while so many clients call it without a pause: half of
- * them tools that may be repeated, half not. How it went is left in the bench's history and ledger.
+ * F03: one shared process is killed repeatedly, each time when it works, while `clients` call it without a pause: half of
+ * their calls may be repeated, half may not. The attempts are in the bench's history and ledger.
  */
 export async function crashRun(bench: FaultBench, { kills, clients }: CrashRunOptions): Promise<CrashRun> {
   await bench.start({
@@ -65,7 +65,7 @@ export async function crashRun(bench: FaultBench, { kills, clients }: CrashRunOp
   return { reportedMs, backMs, unexpected };
 }
 
-/** Slow ones are what a kill finds in flight. */
+/** The slow calls are in flight when a kill comes. */
 function one(client: LedgerClient, i: number, n: number): Promise<Attempt> {
   if (n % 3 === 0) return client.call(i % 2 === 0 ? 'shared__safe' : 'shared__unsafe');
   return client.call(i % 2 === 0 ? 'shared__safe_slow' : 'shared__slow', { ms: 20 });

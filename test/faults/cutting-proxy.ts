@@ -2,7 +2,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 
 type Direction = 'request' | 'answer';
 
-/** A TCP proxy that can reset one connection after so many more bytes in one direction. */
+/** A TCP proxy that can reset one connection after a given number of bytes in one direction. */
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -36,7 +36,7 @@ export class CuttingProxy {
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** The next bytes in this direction pass until so many are through; then that connection is reset. Null calls it off. */
+  /** Passes the next `afterBytes` bytes in this direction, then resets their connection. Null cancels that. */
   cutNext(direction: Direction | null, afterBytes: number): void {
     this.#cut = direction;
     this.#left = afterBytes;
@@ -56,7 +56,7 @@ export class CuttingProxy {
     this.#left -= bytes.length;
     if (this.#left > 0) return;
     this.#cut = null;
-    // What was let through must not be overtaken by the end.
+    // The reset must not overtake the bytes that were passed on.
     setTimeout(() => near.resetAndDestroy(), 20);
   }
 }

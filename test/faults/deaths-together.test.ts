@@ -7,7 +7,7 @@ import { MARK } from '../support/processes.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { FaultBench, until } from './fault-bench.ts';
 
-/** Notes in a file when it begins and when its start is over, and needs a while for that. */
+/** A server that starts slowly, and notes in a file when its start begins and ends. */
 const NOTES_STARTS = `
 const { appendFileSync } = require('node:fs');
 let starting = true;
@@ -77,7 +77,7 @@ function startsAtOnce(notes: string): [most: number, begun: number] {
   return [most, begun];
 }
 
-test('fault:F03 several processes of a server die together: the next calls are sent as soon as there are new ones', async (t) => {
+test('fault:F03 several processes of a server die together: the next calls are sent as soon as new ones run', async (t) => {
   const bench = new FaultBench(t);
   await bench.start({ one: bench.stdio('one') });
   await bench.gateway.ready();

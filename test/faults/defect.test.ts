@@ -6,7 +6,7 @@ import { survivors } from '../support/processes.ts';
 import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
 
-/** Loaded into the gateway's process by Node itself; the product knows nothing of it. */
+/** Node itself loads this file into the gateway's process; the product has no code for it. */
 const FAILPOINT = join(import.meta.dirname, 'failpoint.ts');
 
 for (const kind of ['exception', 'rejection'] as const) {
@@ -20,7 +20,7 @@ for (const kind of ['exception', 'rejection'] as const) {
     assert.equal((await client.call('one__unsafe')).ending, 'RESULT');
     await sleep(300);
     const slow = client.call('one__slow', { ms: 1_500 });
-    await until('it is in flight', () => entriesOf(bench.ledger('one'), 'executed').length === 2);
+    await until('the call is in flight', () => entriesOf(bench.ledger('one'), 'executed').length === 2);
     const ready = new URL('/readyz', bench.gateway.mcpUrl);
     assert.equal((await fetch(ready)).status, 200);
     bench.gateway.process.kill('SIGUSR2');
@@ -35,7 +35,7 @@ for (const kind of ['exception', 'rejection'] as const) {
     assert.equal(await bench.gateway.exited, 70);
     assert.match(bench.gateway.stderr, /planted defect/);
     assert.deepEqual(await survivors(bench.mark, 2_000), []);
-    // What a supervisor does next.
+    // A supervisor would start the gateway again.
     await bench.start({ one: bench.stdio('one') });
     assert.equal((await client.call('one__unsafe')).ending, 'RESULT');
     assert.equal(client.sessionId, session);
@@ -49,7 +49,7 @@ test('fault:F42 a defect while a call hangs: the drain is bounded, the caller ge
   await bench.gateway.ready();
   const client = await bench.opened('one');
   const hanging = client.call('one__hang');
-  await until('it is in flight', () => entriesOf(bench.ledger('one'), 'executed').length === 1);
+  await until('the call is in flight', () => entriesOf(bench.ledger('one'), 'executed').length === 1);
   const before = performance.now();
   bench.gateway.process.kill('SIGUSR2');
   assert.equal(await bench.gateway.exited, 70);

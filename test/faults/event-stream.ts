@@ -7,7 +7,7 @@ export class EventStream {
   readonly #request: ClientRequest;
   readonly #chunks: string[];
 
-  /** The session's own stream, or what followed an event on the stream it was of. */
+  /** The session's own stream, or, after `lastEventId`, the rest of the stream of that event. */
   static open(client: LedgerClient, lastEventId?: string): Promise<EventStream> {
     return EventStream.#send(client, 'GET', '', lastEventId);
   }
@@ -50,7 +50,7 @@ export class EventStream {
     return this.#chunks.join('');
   }
 
-  /** Empty while there was none. */
+  /** Empty if no event had an id. */
   get lastEventId(): string {
     return [...this.text().matchAll(/^id: ?(.*)$/gm)].at(-1)?.[1] ?? '';
   }

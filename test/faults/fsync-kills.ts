@@ -20,16 +20,16 @@ export function canKillAtFsync(): boolean {
 }
 
 export interface FsyncKill {
-  /** Whether it came that far; else all steps were done. */
+  /** Whether the writer reached that fsync; otherwise it has done all steps. */
   readonly killed: boolean;
   readonly acknowledged: number;
-  /** What was lost, or half done; null where all is as it must be. */
+  /** Lost or incomplete steps; null if the state is correct. */
   readonly violation: string | null;
 }
 
 /**
- * Runs the writer on an empty store in `folder` and kills it as it enters its n-th fsync. What it leaves must be the
- * state after the acknowledged steps, or after one more: that one was under way, and is done or not.
+ * Runs the writer on an empty store in `folder` and kills it as it enters its n-th fsync. The file must then hold the
+ * state after the acknowledged steps, or after one more: the step in progress may be done or not.
  */
 export async function killAtFsync(folder: string, n: number): Promise<FsyncKill> {
   const file = join(folder, `truth-${n}.db`);
@@ -53,7 +53,7 @@ export async function killAtFsync(folder: string, n: number): Promise<FsyncKill>
   return { killed, acknowledged, violation: await violationOf(file, acknowledged) };
 }
 
-/** What a file holds beside what the acknowledged steps, or one more, make it hold; null for nothing. */
+/** Why a file does not hold the state after the acknowledged steps, or one more; null if it does. */
 export async function violationOf(file: string, acknowledged: number): Promise<string | null> {
   let found: Desire;
   try {

@@ -4,9 +4,9 @@ import type { FaultBench } from './fault-bench.ts';
 export interface GatewayCycles {
   /** Servers' processes that were seen running. */
   readonly started: number;
-  /** Those that were there after the cycles. */
+  /** Processes that were left after the cycles. */
   readonly leaked: readonly number[];
-  /** From the end of the gateway's process to that of the last of its servers, in each cycle. */
+  /** The time from the end of the gateway's process to the end of its last server, in each cycle. */
   readonly goneMs: readonly number[];
   /** The same, for the cycles that ended with kill -9. */
   readonly killedMs: readonly number[];
@@ -28,7 +28,7 @@ export async function gatewayCycles(bench: FaultBench, options: GatewayCyclesOpt
   let started = 0;
   for (let i = 0; i < options.cycles; i++) {
     await bench.start(servers);
-    // Some are killed in the middle of their start.
+    // Some gateways are ended in the middle of their start.
     if (i % 3 !== 2) await bench.gateway.ready();
     started += markedProcesses(bench.mark).length;
     const kill = options.kills(i);

@@ -8,7 +8,7 @@ import { StreamWheel } from '../../src/http/sse/stream-wheel.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { until } from './fault-bench.ts';
 
-/** A whole gateway in this process, whose patience with clients that do not read is shorter. */
+/** A whole gateway in this process, with a shorter timeout for clients that do not read. */
 export class InProcessGateway {
   readonly app: App;
   readonly wheel: StreamWheel;

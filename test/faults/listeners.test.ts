@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { listenToOne } from '../soak/listeners.ts';
 
-// `npm run prove -- soak --goal listeners`, small.
+// A small run of `npm run prove -- soak --goal listeners`.
 test('check:B8 500 listeners on one resource are one subscription at the server; each is notified once, and nothing is left', async () => {
   const { figures, broken } = await listenToOne({ say: () => {} }, 500);
   assert.deepEqual(broken, []);

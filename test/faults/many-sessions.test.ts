@@ -13,7 +13,7 @@ function figureOf({ figures }: Outcome, name: string): number {
   return found.value;
 }
 
-// The scenarios of `npm run prove`, small; what depends on the speed of the machine is judged there.
+// The scenarios of `npm run prove`, small; only `npm run prove` judges results that depend on the machine's speed.
 
 test('goal:G9 500 open sessions with SSE: their streams stay open, each costs little, calls beside them are answered', async () => {
   const outcome = await openSessions(QUIET, { sessions: 500, calls: 50 });
@@ -22,7 +22,7 @@ test('goal:G9 500 open sessions with SSE: their streams stay open, each costs li
   assert.deepEqual(outcome.broken, []);
 });
 
-test('goal:G10 2 000 sessions opened and abandoned: nothing of them is left when they have expired', async () => {
+test('goal:G10 2 000 sessions opened and abandoned: nothing is left of them after they have expired', async () => {
   const outcome = await abandonSessions(QUIET, { sessions: 2_000, overMs: 2_000, idleMs: 5_000 });
   const left = figureOf(outcome, 'heap after expiry and GC over base');
   assert.ok(left <= 8, `${left} MiB of heap`);

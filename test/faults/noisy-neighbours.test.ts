@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { besideBadNeighbours } from '../soak/g12.ts';
 
-// The scenario of `npm run prove`, short; how fast the others are is judged there.
+// The scenario of `npm run prove`, short; only `npm run prove` judges the speed of the good servers.
 
 test('goal:G12 beside a bad neighbour of each of twenty kinds every call of the good servers is answered correctly', async () => {
   const options = { windows: 1, windowMs: 200, calmMs: 0, warmUpMs: 1_000 };

@@ -16,7 +16,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const SEED = 20_260_835;
 const RECORDS = 80;
 
-/** A truth that was written and closed in good order, and copies of it that are damaged. */
+/** A run-time store that was written and closed normally, and damaged copies of it. */
 class DamagedStore {
   readonly folder = mkdtempSync(join(tmpdir(), 'trunkline-truth-damage-'));
   readonly #good: readonly string[];
@@ -48,7 +48,7 @@ class DamagedStore {
     return readFileSync(this.source);
   }
 
-  /** Opens a file of these bytes. True when it was refused; else everything must be there as it was written. */
+  /** Opens a file of these bytes. True when it was refused; otherwise it must have everything as it was written. */
   async refused(bytes: Uint8Array, what: string): Promise<boolean> {
     const path = join(this.folder, `damaged-${++this.#count}.db`);
     writeFileSync(path, bytes);
@@ -103,7 +103,7 @@ test('fault:F35 run-time store: 100 seeded bits flipped: refused with file and r
   assert.ok(refused > 30, `only ${refused} of 100 flips were noticed`);
 });
 
-test('fault:F35 run-time store: a bit of every byte of the header flipped: the same', async (t) => {
+test('fault:F35 run-time store: a bit of every byte of the header flipped: refused, or as written', async (t) => {
   const made = await DamagedStore.make(t);
   for (let at = 0; at < 100; at++) {
     const bytes = made.bytes();
@@ -121,7 +121,7 @@ test('fault:F35 run-time store: cut at 50 offsets: refused every time', async (t
   }
 });
 
-test('fault:F35 run-time store: a missing one beside its snapshot is refused too, and an older state of a page is noticed', async (t) => {
+test('fault:F35 run-time store: a missing file with a snapshot is refused, too, and an older state of a page is noticed', async (t) => {
   const made = await DamagedStore.make(t);
   const before = made.bytes();
   rmSync(made.source);

@@ -9,7 +9,7 @@ import { WireClient } from '../support/wire-client.ts';
 const CONFIG = { mcpServers: { base: manySided('base') } };
 const LAZY = { url: 'http://127.0.0.1:9/mcp', start: 'lazy' };
 
-/** Not one byte may be added to any file, which is an error to who writes as a full disk is; or it may again. */
+/** Forbids the gateway to add a byte to any file, which is an error for it like a full disk, or permits it again. */
 function room(gateway: RunningGateway, bytes: '1' | 'unlimited'): void {
   execFileSync('prlimit', [`--pid=${gateway.process.pid}`, `--fsize=${bytes}:`]);
 }

@@ -1,4 +1,4 @@
-/** What should run, as far as these steps know it. */
+/** The desired state that the steps produce. */
 export interface Desire {
   readonly servers: Map<string, string>;
   readonly suspended: Set<string>;
@@ -7,13 +7,13 @@ export interface Desire {
 export interface Step {
   readonly kind: 'add' | 'change' | 'suspend' | 'remove';
   readonly name: string;
-  /** The definition that it writes; long enough for pages of its own now and then. */
+  /** The definition that it writes; sometimes long enough to need database pages of its own. */
   readonly text: string;
 }
 
 export const STEPS = 60;
 
-/** Step `i` of a course of changes in which every kind occurs: of five, two add, and the last removes two records at once. */
+/** Step `i` of a sequence of changes in which every kind occurs: of five, two add, and the last removes two records at once. */
 export function stepOf(i: number): Step {
   const first = i - (i % 5);
   const text = JSON.stringify({ url: `http://host-${i}.example.com/`, description: 'x'.repeat((i * 397) % 3_000) });
@@ -31,7 +31,7 @@ export function stepOf(i: number): Step {
   }
 }
 
-/** What should run after the first `count` steps. */
+/** The desired state after the first `count` steps. */
 export function desireAfter(count: number): Desire {
   const servers = new Map<string, string>();
   const suspended = new Set<string>();

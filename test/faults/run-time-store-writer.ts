@@ -6,8 +6,8 @@ import { Logger } from '../../src/telemetry/logger.ts';
 import { STEPS, stepOf } from './run-time-store-steps.ts';
 
 /**
- * A process that changes the store of run-time servers, step after step, and says each once it is acknowledged; to be
- * killed in the middle. Arguments: the file, how many steps were done before, and how long it rests after each.
+ * A process that changes the store of run-time servers step by step, and prints each step once it is acknowledged; the
+ * test kills it midway. Arguments: the file, the number of steps done before, and the pause in ms after each step.
  */
 const [file, begin, restMs = '0'] = process.argv.slice(2);
 const runTimeStore = new SqliteRunTimeStore({ path: file!, clock: systemClock, logger: Logger.silent() });

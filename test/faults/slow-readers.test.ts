@@ -12,7 +12,7 @@ import { until } from './fault-bench.ts';
 import { InProcessGateway } from './in-process.ts';
 
 const MIB = 1024 * 1024;
-/** Far more than kernels keep for two connections in a row. */
+/** Far more than kernels buffer for two connections in a row. */
 const EVENTS = 1_024;
 const BYTES = 64 * 1024;
 
@@ -68,7 +68,7 @@ class FloodingServer {
 interface Rig {
   readonly gateway: InProcessGateway;
   readonly server: FloodingServer;
-  /** Sends a request on a connection of its own, which is not read. */
+  /** Sends a request on a connection of its own; the answer is not read. */
   send(message: object, headers: Readonly<Record<string, string>>): Socket;
 }
 
@@ -125,7 +125,7 @@ async function echoed(gateway: InProcessGateway): Promise<string> {
   return response.text();
 }
 
-/** The client reads nothing: everything between it and the server fills up, and then nothing moves. */
+/** Waits until all buffers between the client, which reads nothing, and the server are full. */
 async function stalled({ gateway, server }: Rig): Promise<void> {
   await until('bytes are held for the client', () => gateway.wheel.heldBytes > 0, 60_000);
   for (let before = -1, same = 0; same < 20; await sleep(10)) {
@@ -153,7 +153,7 @@ test('fault:F16 an unread stream stops the reading of its own call’s stream fr
     text += String(chunk).replace(/x{9,}/g, '');
   });
   socket.resume();
-  await until('everything has come', () => text.includes('"content":[]'), 60_000);
+  await until('all events have arrived', () => text.includes('"content":[]'), 60_000);
   assert.deepEqual(
     [...text.matchAll(/"progress":(\d+)/g)].map(([, n]) => Number(n)),
     Array.from({ length: EVENTS }, (_, i) => i + 1),
@@ -171,7 +171,7 @@ test('fault:F16 a stateless client that is cut for not reading cancels its call'
   assert.match(await echoed(own.gateway), /"here"/);
 });
 
-test('fault:F16 a session’s client that is cut for not reading can return: its call is read on, into the log', async (t) => {
+test('fault:F16 after a session’s client is cut for not reading, its call is read on, into the log of the stream', async (t) => {
   const own = await rig(t, 1_000);
   const { gateway, server, send } = own;
   const clientInfo = { name: 'test', version: '1' };
@@ -185,8 +185,8 @@ test('fault:F16 a session’s client that is cut for not reading can return: its
   const session = { 'mcp-session-id': response.headers.get('mcp-session-id')!, 'mcp-protocol-version': '2025-11-25' };
   const params = { name: 'one__flood', arguments: {}, _meta: { progressToken: 'token' } };
   send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }, session);
-  await until('it stalls', () => gateway.wheel.heldBytes > 0, 60_000);
-  await until('it is cut', () => gateway.wheel.open === 0, 60_000);
+  await until('the stream stalls', () => gateway.wheel.heldBytes > 0, 60_000);
+  await until('the stream is cut', () => gateway.wheel.open === 0, 60_000);
   await until('the server was read to the end', () => server.ended === 'answered', 60_000);
   assert.equal(gateway.wheel.heldBytes, 0);
 });

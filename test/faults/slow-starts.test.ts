@@ -62,13 +62,13 @@ test('S1.14 servers that need 7 s for their first answer start, of either era or
   );
   const counts: Record<string, number> = {};
   for (const name of readFileSync(starts, 'utf8').trim().split('\n')) counts[name] = (counts[name] ?? 0) + 1;
-  // An old server that exits on what it does not know is started once more without that, and so is, the first time, one of
-  // both eras: it had taken both ways to begin.
+  // An old server that exits on an unknown request is started again without that request. A server of both eras is started
+  // again the first time, because it had accepted both handshakes.
   assert.deepEqual(counts, { stateless: 1, both: 2, stateful: 1, ignores: 1, dies: 2, quick: 1 });
   assert.equal((await status('stateless')).era, 'stateless');
   assert.equal((await status('both')).era, 'stateless');
   assert.equal((await status('stateful')).era, 'stateful');
-  assert.ok((await status('quick')).startedInMs! < 5_000, 'one that ignores the probe waits for its end only');
+  assert.ok((await status('quick')).startedInMs! < 5_000, 'a server that ignores the probe is delayed by it only');
 });
 
 /** A server of 2026-07-28 that is slow, writes down what it gets, and does `odd` about `initialize`. */
@@ -157,7 +157,7 @@ test('S1.14 a slow server of both eras that refuses initialize after server/disc
   assert.ok(second!.includes('tools/call'), 'a process that took initialize runs the call');
 });
 
-test('a client with new capabilities gets at once what others see, then its own lists', {
+test('a client with new capabilities first gets the lists of others, then its own', {
   timeout: 60_000,
 }, async (t) => {
   const bench = new FaultBench(t);
@@ -181,10 +181,10 @@ test('a client with new capabilities gets at once what others see, then its own 
     );
   assert.ok(!first.includes('old__ask'));
   await until(
-    'what only this kind of client is offered',
+    'the tools that only this kind of client gets',
     async () => reported > 0 && (await names()).includes('old__ask'),
   );
-  // The kind that was there before is shown what it was.
+  // Clients of the earlier kind get the same list as before.
   const other = await WireClient.open(bench.gateway.mcpUrl);
   assert.ok(!(await other.toolNames()).includes('old__ask'));
   await client.close();

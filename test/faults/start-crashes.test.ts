@@ -7,7 +7,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { until } from './fault-bench.ts';
 import { ledgerStdio } from './ledger/ledger-process.ts';
 
-/** Ends the process that starts it, as a native crash or the kernel's memory killer does, while its file is there. */
+/** Kills the process that starts it, as a native crash or the OOM killer of the kernel does, while its file exists. */
 const KILLER = `
 const { existsSync, readFileSync } = require('node:fs');
 if (existsSync(process.env.HOW)) process.kill(process.ppid, readFileSync(process.env.HOW, 'utf8'));
@@ -50,7 +50,7 @@ test('fault:F42 a server whose start ended the process twice in a row is held ba
 
   await killed('SIGKILL');
   await killed('SIGABRT');
-  // The third time it would be killed again.
+  // A third start of the server would kill the gateway again.
   const gateway = await RunningGateway.start({ config, folder });
   t.after(() => gateway.stop());
   await gateway.ready('calm', 'other');
@@ -63,10 +63,10 @@ test('fault:F42 a server whose start ended the process twice in a row is held ba
   const again = await RunningGateway.start({ config, folder });
   t.after(() => again.stop());
   await again.ready('calm', 'other');
-  assert.equal((await status(again, 'victim')).state, 'defect', 'a good end does not forget it');
+  assert.equal((await status(again, 'victim')).state, 'defect', 'a clean exit does not clear it');
   rmSync(how);
   await again.control('/api/v1/servers/victim/restart', 'POST');
-  await until('it runs', async () => (await status(again, 'victim')).state === 'running');
+  await until('the server runs', async () => (await status(again, 'victim')).state === 'running');
   await again.stop();
   assert.ok(!existsSync(join(folder, 'data', 'starts.json')));
 });

@@ -30,7 +30,7 @@ test('fault:F35 100 seeded bits flipped: it opens, kept values are right, lost o
 test('fault:F35 a bit of every byte of the header, and of many of the tables’ definitions, flipped: the same', (t) => {
   const made = new DamagedState(t);
   const whole = made.bytes();
-  // The definitions stand at the end of the first page.
+  // The definitions are at the end of the first page.
   const offsets = [...Array(100).keys(), ...Array.from({ length: 40 }, (_, i) => 4_090 - i * 12)];
   for (const [i, at] of offsets.entries()) {
     const bytes = Buffer.from(whole);
@@ -57,7 +57,7 @@ test('fault:F35 the write-ahead log of a killed gateway damaged: kept values are
   for (let i = 0; i < 40; i++) {
     const bytes = Buffer.from(i % 4 === 0 ? wal.subarray(0, Math.floor(random() * wal.length)) : wal);
     if (i % 4 > 0) bytes[Math.floor(random() * bytes.length)]! ^= 1 << Math.floor(random() * 8);
-    // SQLite takes the rest of a log after a bad sum for one that was never finished, as after a power cut.
+    // SQLite treats the log after a wrong checksum as unfinished, as after a power cut.
     made.checked(whole, `seed ${SEED + 1}, log ${i}`, bytes);
   }
 });
@@ -71,7 +71,7 @@ test('fault:F35 a gateway on a damaged state file starts, serves, warns once, an
   const data = join(bench.gateway.folder, 'data');
   const file = join(data, 'state.db');
   const bytes = readFileSync(file);
-  // Into the root page of the first table, and half a page off the end.
+  // Damages the root page of the first table, and cuts half a page off the end.
   bytes.fill(0xa5, 4_096, 4_196);
   const damaged = bytes.subarray(0, bytes.length - 2_048);
   writeFileSync(file, damaged);
@@ -129,7 +129,7 @@ class DamagedState {
     return readFileSync(this.source);
   }
 
-  /** Opens a copy, reads it whole, writes to it, and opens it again. Whether the damage was warned of. */
+  /** Opens a copy, reads it whole, writes to it, and opens it again. True if a warning was logged. */
   checked(bytes: Buffer, what: string, wal: Buffer | null = null): boolean {
     const path = join(this.folder, 'copy.db');
     for (const name of readdirSync(this.folder)) if (name.startsWith('copy.db')) rmSync(join(this.folder, name));
@@ -153,18 +153,18 @@ class DamagedState {
     found += events.length;
     const warned = first.lines.join('');
     const complete = found === this.#records.size + this.#eventIds.length;
-    if (wal === null) assert.ok(complete || warned !== '', `${what}: ${found} rows found, and no word of it`);
+    if (wal === null) assert.ok(complete || warned !== '', `${what}: ${found} rows found, and no warning`);
     if (/state_set_aside/.test(warned)) {
       const kept = readdirSync(this.folder).filter((name) => /^copy\.db\.corrupt-\d+$/.test(name));
       assert.equal(kept.length, 1, what);
-      // SQLite moves what it trusts of the log into the file before it lets go of it.
+      // SQLite moves the valid part of the log into the file before it closes the file.
       if (wal === null) assert.equal(readFileSync(join(this.folder, kept[0]!)).length, bytes.length, what);
     }
     assert.doesNotMatch(warned, /state_in_memory/, what);
     first.state.put('after', 'damage', Buffer.from('kept'));
     first.state.close();
     const second = this.#open(path);
-    assert.deepEqual(second.lines, [], `${what}: the next start complains`);
+    assert.deepEqual(second.lines, [], `${what}: the next start logs a warning`);
     assert.equal(second.state.get('after', 'damage')?.toString(), 'kept', what);
     second.state.close();
     assert.ok(existsSync(path), what);

@@ -9,10 +9,10 @@ test('the reader of the log is gone: the gateway goes on serving, and ends on SI
   const client = await bench.opened('one');
   bench.gateway.process.stdout!.destroy();
   bench.gateway.process.stderr!.destroy();
-  // Each of these is logged, or would be.
+  // Each of these events writes to the log.
   for (let i = 0; i < 3; i++) {
     assert.equal((await client.call('one__crash_after')).ending, 'UNKNOWN');
-    await until('it is back', async () => (await client.call('one__unsafe')).ending === 'RESULT');
+    await until('the server is back', async () => (await client.call('one__unsafe')).ending === 'RESULT');
   }
   assert.equal(await bench.gateway.stop('SIGTERM'), 0);
 });

@@ -1,6 +1,6 @@
 /**
- * A JSON text as the sequence of its tokens, white space between them left out, with the value of the top-level `id`
- * (and of progress tokens, which a gateway maps) replaced by a mark. Two texts that give the same were relayed without damage.
+ * The tokens of a JSON text, without the white space between them, and with the value of the top-level `id` (and of progress
+ * tokens, which a gateway maps) replaced by a mark. A message whose tokens are the same was relayed without damage.
  */
 export function tokens(json: string, mapped: readonly string[] = ['id']): string[] {
   const found = json.match(/"(?:[^"\\]|\\[\s\S])*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g) ?? [];

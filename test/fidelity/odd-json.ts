@@ -22,7 +22,7 @@ export const ODD_MEMBERS = [
 
 export const ODD = `{${ODD_MEMBERS}}`;
 
-/** The same with white space everywhere it may stand, line breaks included. */
+/** The same JSON with white space everywhere it is allowed, line breaks included. */
 export function spaced(json: string): string {
   let out = '';
   let inString = false;

@@ -7,12 +7,12 @@ export interface RawAnswer {
 export const CAPABILITIES = '{"sampling":{"x-s":1.0},"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true}}';
 const INFO = '{"name":"raw-client","version":"1","x-info":12345678901234567890}';
 
-/** A client by hand that sends texts and keeps texts, in one era. */
+/** A client that sends and keeps messages as texts, in one era. */
 export class RawClient {
   readonly #url: string;
   readonly #era: 'stateful' | 'stateless';
   #session: string | null = null;
-  /** The `initialize` (or `server/discover`) exchange: what was sent and what came. */
+  /** The `initialize` (or `server/discover`) exchange: the request and its answer. */
   handshake: { readonly sent: string; readonly answer: RawAnswer } | null = null;
 
   constructor(url: string, era: 'stateful' | 'stateless') {

@@ -5,15 +5,15 @@ import type { AddressInfo } from 'node:net';
 export interface Script {
   readonly before?: readonly string[];
   readonly answer: string;
-  /** Method of a request of the server's own whose answer is waited for before the answer goes out. */
+  /** Whether the server answers only after it received an answer to its own request. */
   readonly waitsForAnswer?: boolean;
 }
 
 export const HANDSHAKE_EXTRA = '"x-hello":{"n":1.0,"z":12345678901234567890}';
 
 /**
- * A Streamable HTTP server by hand that never parses what it relays to the test: it keeps the texts of what it received and
- * answers with texts. Method and id are found by a plain search, so its own JSON library cannot hide damage.
+ * A hand-written Streamable HTTP server that never parses its messages: it keeps the texts that it received, and answers with
+ * texts. It finds method and id by a plain search, so no JSON library can hide damage.
  */
 export class RawServer {
   readonly received: string[] = [];

@@ -11,13 +11,13 @@ interface Change {
   readonly replace: string;
 }
 
-/** The behaviour of one row of the mission, taken out of the product by a change of one text in one file. */
+/** A change of one text in one file that removes the behaviour of one row of the mission from the product. */
 export interface Mutation extends Change {
   readonly row: string;
   /** The defect that it makes, in a few words. */
   readonly what: string;
   readonly file: string;
-  /** Another place of the file that brings the behaviour about as well. */
+  /** Another place of the file that also produces the behaviour. */
   readonly also?: Change;
 }
 

@@ -1,4 +1,4 @@
-// A stdio server of 2025-11-25 whose one tool asks for the roots of its client, without `params`, and says the first of them.
+// A stdio server of 2025-11-25 whose one tool asks for the roots of its client, without `params`, and returns the first.
 import { createInterface } from 'node:readline';
 
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);

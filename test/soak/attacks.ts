@@ -6,7 +6,7 @@ import { repeat } from './repetitions.ts';
 const FOLDER = resolve(import.meta.dirname, '../attacks');
 const ROUNDS = 5;
 
-/** Every attack that is answered has 3 s for it here, which a test suite on a busy machine does not hold it to. */
+/** Here each answer to an attack must arrive within 3 s, which the test suite, on a busy machine, does not require. */
 export const ATTACKS: Proof = {
   id: 'attacks',
   group: 'faults',

@@ -1,4 +1,4 @@
-/** A process: one HTTP server that is bad in every way, by its path. Writes its port, and ends with its standard input. */
+/** A process with one HTTP server, whose paths each fail in another way. Writes its port, and ends with its input. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -40,7 +40,7 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
       response.destroy();
       return;
     default:
-      throw new Error(`there is no such way of being bad: ${request.url}`);
+      throw new Error(`there is no such way to fail: ${request.url}`);
   }
 }
 

@@ -5,7 +5,7 @@ import { figure, type Outcome, type Proof, type Run } from './proof.ts';
 const KILLS = 50;
 const SHORT_KILLS = 4;
 const DATABASE_MS = 30_000;
-/** From a restart at once to one that costs every node its lease. */
+/** From an immediate restart to one that costs every node its lease. */
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5_000;
 

@@ -7,13 +7,13 @@ import { figure, type Kept, type Outcome, type Proof, type Run } from './proof.t
 const CLIENTS = 64;
 const FULL_PARTS = 6;
 const FULL_MINUTES = 60;
-/** Of one part; `--short` tries one. */
+/** Duration of one part; `--short` runs one part. */
 const MINUTES = Number(process.env['TRUNKLINE_CHAOS_MINUTES'] ?? FULL_MINUTES / FULL_PARTS);
 /** Mean time that a client takes between two calls: some fifty calls a second in all, a quarter of what two cores do. */
 const PAUSE_MS = 1_000;
 const ENDED = 'calls ended ';
 
-/** Sums, and the times that G5 is about, over parts of the run that are done. */
+/** Sums, and the times for G5, over the finished parts of the run. */
 export interface Tally {
   parts: number;
   minutes: number;
@@ -47,7 +47,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
     const partSeed = seed + tally.parts;
     say(`part ${tally.parts + 1} of ${parts}, seed ${partSeed}`);
     await part(partSeed, MINUTES, tally, say).catch((error: unknown) => {
-      // It says nothing for the others, and everything against the claim.
+      // The other parts go on, but the claim does not hold.
       const [reason] = String(error).split('\n');
       say(`it could not go on: ${reason}`);
       tally.broken.push(`the part of seed ${partSeed} could not go on: ${reason}`);
@@ -74,7 +74,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
   };
 }
 
-/** What an interrupted run has got to. Deaths were judged by other rules before: such a run cannot be gone on with. */
+/** The state of an interrupted run. A run of an older version judged deaths by other rules and cannot be resumed. */
 export function tallyOf(kept: Pick<Kept, 'get'>): Tally {
   const tally = kept.get<Tally>('cluster') ?? structuredClone(NOTHING);
   if (tally.deaths === undefined) {

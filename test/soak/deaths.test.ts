@@ -25,7 +25,7 @@ test('goal:G5 the proof of deaths is valid only if something was measured, and i
   assert.ok(!verdict({ reborn: [took(3_001)] }));
 });
 
-test('goal:G5 time that the machine took is allowed for, beside at most a tenth of the deaths, and never beside all', () => {
+test('goal:G5 time for which a node was stopped is subtracted, for at most a tenth of the deaths, never for all', () => {
   const late = { inFlight: [took(3_054, 1_200)] };
   assert.ok(verdict({ ...late, stood: 2 }));
   assert.ok(!verdict({ inFlight: [took(3_054, 1_000)], stood: 1 }));
@@ -42,7 +42,7 @@ test('goal:G5 time that the machine took is allowed for, beside at most a tenth 
   );
 });
 
-test('a history is kept where a caller was notified late, or the machine had a part in it; parts are added up', () => {
+test('a history is kept if a caller was notified late or the machine stopped a node; parts are added up', () => {
   assert.deepEqual([remarkable(GOOD), remarkable({ ...GOOD, stood: 1 })], [false, true]);
   assert.ok(remarkable({ ...GOOD, inFlight: [took(2_100, 2_000)] }));
   const sum = bothDeaths(GOOD, { ...GOOD, stood: 1 });

@@ -39,11 +39,11 @@ const REFUSED = 'refused';
 
 /** Calls one server's `echo`, one after the other, over one connection, and looks at every answer. */
 export class EchoCaller {
-  /** What was not the right answer, in words; the first few. */
+  /** The first few wrong answers, in words. */
   readonly wrong: string[] = [];
   calls = 0;
   wrongs = 0;
-  /** Calls that were refused because the gateway has too much to do (503): an honest word, but no answer. */
+  /** Calls that were refused because the gateway is overloaded (503): a correct refusal, but not an answer. */
   refusals = 0;
   readonly #socket: HttpSocket;
   readonly #messages: Messages;
@@ -58,7 +58,7 @@ export class EchoCaller {
     } as Job);
   }
 
-  /** How long it took, in milliseconds. */
+  /** Resolves with the duration of the call in milliseconds. */
   async call(text: string): Promise<number> {
     const id = ++this.calls;
     const before = performance.now();

@@ -47,7 +47,7 @@ function claimOf(row: string): string {
 }
 
 function tried(row: string, run: Run): Promise<Outcome> {
-  // What a contract says is run by the tests of its name.
+  // The test file of the same name runs the tests of a contract.
   const files = (citations().get(`fault:${row}`) ?? []).map((file) =>
     resolve(ROOT, file.replace(/\.contract\.ts$/, '.test.ts')),
   );

@@ -21,7 +21,7 @@ async function run({ short }: Run): Promise<Outcome> {
   };
 }
 
-/** What else the machine does makes the others slower. */
+/** Other work of the machine makes the other rounds slower. */
 function fastest({ coldMs, warmMs }: FirstCall): { readonly coldMs: number; readonly warmMs: number } {
   return { coldMs: Math.min(...coldMs), warmMs: Math.min(...warmMs) };
 }

@@ -7,7 +7,7 @@ import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, type Run } from './proof.ts';
 
 const MIB = 1024 * 1024;
-/** More than sessions may outlive their time before they are swept. */
+/** Longer than a sweep takes to remove an expired session. */
 const SWEEP_MS = 60_000;
 
 interface Size {
@@ -28,7 +28,7 @@ export async function abandonSessions({ say }: Pick<Run, 'say'>, size: Size): Pr
       { one: gateway.bench.stdio('one') },
       { sessions: { max: 20_000, maxPerPrincipal: 20_000, idleMs }, log: { level: 'warn' } },
     );
-    // What is made once and kept is no leak.
+    // Objects that are made once and kept are no leak.
     await abandon(gateway, 500, 5_000);
     await expired(gateway, idleMs);
     const before = await gateway.probe();

@@ -7,7 +7,7 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 const HEALTHY = ['zeta-1', 'zeta-2', 'zeta-3'];
 const LISTS_FOR_MS = 60_000;
 
-/** The healthy ones come last, behind all that will not answer. */
+/** The healthy servers come last in the configuration, behind all that are down. */
 async function run({ say }: Run): Promise<Outcome> {
   const gateway = new ProbedGateway();
   const down = await HundredDown.open(gateway.bench.folder);
@@ -61,7 +61,7 @@ async function run({ say }: Run): Promise<Outcome> {
       const at = performance.now();
       if ((await single.request('tools/list')).message.result === undefined) failedCalls++;
       own.push(performance.now() - at);
-      // Servers are listed for each kind of client: one that was never there before.
+      // Servers are listed for each kind of client; this client is of a new kind.
       if (newcomers.length < 20 && lists.length % 20 === 0) {
         const opened = performance.now();
         const capabilities = { experimental: { [`kind-${newcomers.length}`]: {} } };

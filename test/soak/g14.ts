@@ -5,7 +5,7 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 const KILLS = 50;
 const SHORT_KILLS = 4;
 const LONG_MS = 60_000;
-/** From a restart at once to one that costs every node its lease. */
+/** From an immediate restart to one that costs every node its lease. */
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5_000;
 

@@ -10,7 +10,7 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 
 const MIB = 1024 * 1024;
 const READERS = 1_000;
-/** More than the kernel takes for a client that reads nothing: but for a few. */
+/** More than the kernel buffers for most clients that read nothing. */
 const TIMES = 96;
 const BYTES = 64 * 1024;
 /** Beyond the 35 s in which they have to be cut. */
@@ -44,7 +44,7 @@ async function run({ say }: Run): Promise<Outcome> {
     const talks = (): number =>
       entriesOf(gateway.bench.ledger('one'), 'executed').filter(({ tool }) => tool === 'chatter').length;
     let begun = 0;
-    /** One process talks to all of them in turn; more than wait here would be refused. */
+    /** One process serves all of them in turn; more waiting calls would be refused. */
     const listen = async (i: number): Promise<Socket> => {
       while (begun - talks() > 100) await sleep(100);
       begun++;
@@ -54,7 +54,7 @@ async function run({ say }: Run): Promise<Outcome> {
       reader.write(clients[i]!.toolCall(begun, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${begun}`));
       return reader;
     };
-    // The same to as many clients that read: buffers on their way through are not what readers that stall cost.
+    // First the same with clients that read: the buffers of running streams are no cost of stalled readers.
     await inLanes(READERS, 20, async (i) => {
       const reader = await listen(i);
       await new Promise((resolve) => {
@@ -76,11 +76,11 @@ async function run({ say }: Run): Promise<Outcome> {
       if (i % 200 === 0) say(`${i} readers stalled, ${Math.round(gateway.rssBytes() / MIB)} MiB`);
     });
     const beside = await timedCalls(caller, socket, 300);
-    // The last is stalled when its turn has come.
-    await until('the server has talked to all', () => talks() === read + READERS, 240_000);
+    // The last reader stalls only when its call has run.
+    await until('the server has run all calls', () => talks() === read + READERS, 240_000);
     const lastBegun = performance.now();
     const held = await gateway.probe();
-    // What is left are the caller's connection and the streams.
+    // The remaining connections are that of the caller and the streams.
     let left = gateway.connections();
     let cutMs = 0;
     while (left > 2 && performance.now() - lastBegun < WATCH_MS) {
@@ -89,7 +89,7 @@ async function run({ say }: Run): Promise<Outcome> {
       if (open < left) cutMs = performance.now() - lastBegun;
       left = open;
     }
-    // Of some the kernel takes everything: they are answered, and their connections idle.
+    // The kernel buffers everything for some clients: they are answered, and their connections are idle.
     const answered = await wholeAnswers(stalled);
     clearInterval(watch);
     const after = await gateway.probe();
@@ -103,7 +103,7 @@ async function run({ say }: Run): Promise<Outcome> {
         figure('resident memory at its peak, while clients read the same', readPeak / MIB, 'MiB'),
         figure('resident memory at its peak, while they stall', peakRss / MIB, 'MiB'),
         figure('more than while they read', (peakRss - readPeak) / MIB, 'MiB', 64),
-        // Without a limit: what the flood itself left with the allocator is in it.
+        // Without a limit: it includes memory that the allocator kept from the flood.
         figure('resident memory more than before they stalled', (held.rssBytes - before.rssBytes) / MIB, 'MiB'),
         figure('heap and buffers for them, after GC', (live(held) - live(before)) / MIB, 'MiB', 64),
         figure('heap after GC over base, when all were cut', (after.heapBytes - before.heapBytes) / MIB, 'MiB'),
@@ -121,14 +121,14 @@ async function run({ say }: Run): Promise<Outcome> {
   }
 }
 
-/** How many of those that did not read have a whole answer before them, once they do. */
+/** How many of the stalled readers receive a whole answer when they read. */
 async function wholeAnswers(readers: readonly Socket[]): Promise<number> {
   const ends = readers.map((reader) => lastBytes(reader));
   await sleep(3_000);
   return ends.filter((end) => end().equals(LAST_CHUNK)).length;
 }
 
-/** Reads on; tells the bytes that an answer would end with. */
+/** Resumes reading; the returned function gives the last bytes received. */
 function lastBytes(reader: Socket): () => Buffer {
   let tail = Buffer.alloc(0);
   reader.on('data', (bytes: Buffer) => {

@@ -12,7 +12,7 @@ const CHANGED_REMOTE = 'remote0';
 
 /**
  * A hundred servers, thirty of them processes, and clients that call all but two of them without a pause. One of the two
- * is changed in the file again and again, in what its connections are made of.
+ * is changed in the file again and again, in a setting of its connections.
  */
 async function run({ say, short }: Run): Promise<Outcome> {
   const bench = new FaultBench(null);

@@ -10,7 +10,7 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 const UPSTREAM = resolve(import.meta.dirname, '../../bench/upstream/http.ts');
 const BASE_CLIENTS = 64;
 const OVERLOAD = 4;
-/** Refused clients are asked to wait for a second. These do not, but leave this process time to measure in. */
+/** Refused clients are asked to wait for a second. These wait less, but leave this process time to measure. */
 const BACK_AFTER_MS = 50;
 const LASTS_MS = 3_000;
 const MEASURE_MS = 15_000;
@@ -22,8 +22,8 @@ interface Measured {
 }
 
 /**
- * Clients that call again as soon as they are answered find out what the gateway can do; then four times as many of
- * them do the same. Those that were refused come back much sooner than they were asked to.
+ * Clients that call again as soon as they are answered measure the capacity of the gateway; then four times as many of
+ * them do the same. Refused clients call again much sooner than they were asked to.
  */
 async function run({ say }: Run): Promise<Outcome> {
   const gateway = new ProbedGateway();
@@ -39,7 +39,7 @@ async function run({ say }: Run): Promise<Outcome> {
     const calls = (1_000 * base.acceptedMs.length) / MEASURE_MS;
     say(`capacity ${Math.round(calls)} calls/s`);
     await sleep(1_000);
-    // Bursts pass: it is overload when it lasts.
+    // A burst is not measured: overload is a load that lasts.
     await load(gateway.url, BASE_CLIENTS * OVERLOAD, LASTS_MS);
     await gateway.probe();
     const over = await load(gateway.url, BASE_CLIENTS * OVERLOAD, MEASURE_MS);

@@ -8,7 +8,7 @@ import { figure, type Outcome, type Proof, type Run } from './proof.ts';
 const KILLS = 500;
 const FSYNCS = 40;
 
-/** So far, over interruptions. */
+/** The results so far, kept over interruptions. */
 interface Kept {
   readonly state: ConfigKillsState;
   readonly rounds: number;

@@ -3,7 +3,7 @@ import { type Figure, figure, type Outcome, type Proof, percentile, type Run } f
 
 const LOSSES = 200;
 const SHORT_LOSSES = 5;
-/** In one world at a time, so that an interrupted run goes on where it was. */
+/** Losses in one world; an interrupted run goes on after its last complete world. */
 const PART = 20;
 
 async function run({ seed, short, kept, say }: Run): Promise<Outcome> {

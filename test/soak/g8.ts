@@ -4,7 +4,7 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 const ROUNDS = 20;
 const SHORT_ROUNDS = 2;
 const PER_SECOND = 200;
-/** With less than this the claim was not tried. */
+/** Below this rate the claim was not tested. */
 const ENOUGH_PER_SECOND = 0.9 * PER_SECOND;
 
 async function run({ seed, short, kept, say }: Run): Promise<Outcome> {

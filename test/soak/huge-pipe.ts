@@ -1,6 +1,6 @@
 /**
- * A server on standard streams whose one tool, `big`, answers with so many bytes as it is asked for. They lie ready: fresh
- * memory for each answer would keep the kernel busy in strides of milliseconds, which no low priority shortens.
+ * A server on standard streams whose one tool, `big`, answers with the requested number of bytes. Answers are kept: fresh
+ * memory for each answer would keep the kernel busy for milliseconds at a time, even at a low priority.
  */
 import { createInterface } from 'node:readline';
 import { writeWhole } from '../faults/ledger/ledger-tools.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Kept } from './proof.ts';
 
-/** What an interrupted run has got to, in a file of the temporary folder. */
+/** The progress of an interrupted run, in a file of the temporary folder. */
 export class KeptFile implements Kept {
   readonly #path: string;
   #values: Record<string, unknown> = {};

@@ -3,7 +3,7 @@ import type { HttpSocket } from '../../bench/load/http-socket.ts';
 import type { Job } from '../../bench/load/job.ts';
 import { Messages } from '../../bench/load/messages.ts';
 
-/** Thousands of these fit in one process: one session each, as little as possible kept. */
+/** A client with one session that keeps so little that thousands fit in one process. */
 export class LeanClient {
   readonly #url: URL;
   readonly #messages: Messages;
@@ -56,7 +56,7 @@ export class LeanClient {
   }
 }
 
-/** Runs tasks 0…count-1, so many at a time. */
+/** Runs tasks 0…count-1, `lanes` at a time. */
 export async function inLanes(
   count: number,
   lanes: number,
@@ -69,7 +69,7 @@ export async function inLanes(
   await Promise.all(Array.from({ length: Math.min(lanes, count) }, (_, lane) => run(lane)));
 }
 
-/** Durations of so many calls one after the other. */
+/** Durations of `calls` calls, one after the other. */
 export async function timedCalls(client: LeanClient, socket: HttpSocket, calls: number): Promise<number[]> {
   const durations: number[] = [];
   for (let i = 0; i < calls; i++) {

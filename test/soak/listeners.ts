@@ -38,11 +38,11 @@ export async function listenToOne({ say }: Pick<Run, 'say'>, count: number): Pro
     const mostOpen = server.mostOpen;
     const from = performance.now();
     server.update();
-    await until('all have heard', () => listeners.every(({ updates }) => updates > 0), 60_000);
+    await until('all listeners have the update', () => listeners.every(({ updates }) => updates > 0), 60_000);
     const took = performance.now() - from;
     const heard = listeners.filter(({ updates }) => updates === 1).length;
     for (const listener of [first, ...listeners]) listener.close();
-    await until('the server has none', () => server.open === 0, 60_000);
+    await until('the server has no subscription', () => server.open === 0, 60_000);
     const after = await gateway.probe();
     return {
       figures: [

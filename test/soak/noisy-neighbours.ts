@@ -7,18 +7,18 @@ import type { Provocation } from './provoker.ts';
 
 const TIMEOUT_MS = 1_000;
 
-/** One kind of a bad server: its definition, and what its callers do to bring it about. */
+/** One kind of bad server: its definition, and the call that provokes the fault. */
 export interface Neighbour {
   readonly kind: string;
   readonly definition: Record<string, unknown>;
-  /** The tool that brings it about; null for a good one beside which a process computes that has nothing to do with it. */
+  /** The tool that provokes the fault; null for a good server, beside which an unrelated process computes. */
   readonly tool: string | null;
   readonly args: Record<string, unknown>;
 }
 
 /**
- * Each way in which a server on a pipe, or behind a URL, can be bad; and, to tell from it what the machine does, a good one
- * beside which something computes.
+ * Each way in which a server on a pipe, or behind a URL, can be bad; and, to show the effect of the machine alone, a good one
+ * beside which a process computes.
  */
 export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
   const pipe = (kind: string, tool: string, args: Record<string, unknown> = {}): Neighbour => ({
@@ -105,7 +105,7 @@ export class BadRemote {
   }
 }
 
-/** Who provokes it, as a process of its own. */
+/** The caller that provokes the fault, as a process of its own. */
 export class Provoker {
   readonly #child: ChildProcess;
 
@@ -127,7 +127,7 @@ export class Provoker {
     this.#child.send('go');
   }
 
-  /** How many of its calls were answered, whatever with. */
+  /** How many of its calls got an answer of any kind. */
   async stop(): Promise<number> {
     this.#child.send('stop');
     const [answers] = (await once(this.#child, 'message')) as [number];

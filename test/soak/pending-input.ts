@@ -9,7 +9,7 @@ import { figure, type Outcome, type Proof, type Run } from './proof.ts';
 const KIB = 1024;
 const MIB = KIB * KIB;
 const LANES = 16;
-/** Parked and come back to before the measuring, so that what is made once and kept is no part of it. */
+/** Calls parked and answered before the measurement, which excludes memory that is allocated only once. */
 const WARM_UP = 100;
 
 interface Asked {

@@ -5,7 +5,7 @@ import type { Probed } from './probe.ts';
 
 const PROBE = join(import.meta.dirname, 'probe.ts');
 
-/** A gateway process that can be looked into, in front of ledger servers. */
+/** A gateway process with a memory probe, in front of ledger servers. */
 export class ProbedGateway {
   readonly bench = new FaultBench(null);
 

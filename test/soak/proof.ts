@@ -1,4 +1,4 @@
-/** What one figure came out as, and what it has to be. */
+/** One measured figure and its limit. */
 export interface Figure {
   readonly name: string;
   readonly value: number;
@@ -13,7 +13,7 @@ export interface Outcome {
   readonly broken: readonly string[];
 }
 
-/** What a proof is given. */
+/** The input of a proof. */
 export interface Run {
   readonly seed: number;
   /** Leaves out what takes ten minutes; the result says so. */
@@ -46,7 +46,7 @@ export function holds({ figures, broken }: Outcome): boolean {
   return broken.length === 0 && figures.every(({ value, atMost }) => atMost === null || value <= atMost);
 }
 
-/** The value that so many percent of all do not exceed; 0 of none. */
+/** The value that `percent` percent of all do not exceed; 0 if there are none. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil((percent / 100) * sorted.length) - 1)] ?? 0;

@@ -94,7 +94,7 @@ test('percentiles, and verdicts', () => {
   assert.ok(!holds({ figures: [figure('a', 1.01, 'ms', 1)], broken: [] }));
 });
 
-test('how busy the machine was: the wait for a processor, in relation to the time with work', () => {
+test('the load of the machine is the wait for a processor, in relation to the time with work', () => {
   const reported = [
     { ran: 500, waited: 700 },
     { ran: 800, waited: 800 },
@@ -124,7 +124,7 @@ test('a proof that is interrupted leaves no process behind', async () => {
   await until(() => livingAmong([child!]).length === 0, 'the process of the proof to end');
 });
 
-test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, each from its own level', () => {
+test('goal:G11 all runs of an interrupted soak have one slope of the heap, each run from its own level', () => {
   const line = (run: number, level: number, perHour: number) =>
     Array.from({ length: 60 }, (_, minute) => ({
       run,

@@ -16,14 +16,14 @@ import type { FromInside } from './real-servers.ts';
  * long as the process outside leaves the cable plugged in.
  */
 const PROXY = process.argv[2]!;
-/** With `--short` these are all. */
+/** The servers of a run with `--short`. */
 const FEW = ['everything', 'memory', 'thinking', 'time', 'git', 'fetch'];
 const SERVERS = PUBLISHED.filter(({ name }) => process.argv[3] !== 'short' || FEW.includes(name));
 const START_MS = 420_000;
-/** Two attempts at the registry, each of which may take its whole start time, and what is waited between. */
+/** Two attempts at the registry, each of which may take its whole start time, and the wait between them. */
 const SETTLED_MS = 240_000;
 const UP = /^(?:running|connected)$/;
-/** What a person understands as: there is no network. */
+/** Words from which a person understands that there is no network. */
 const OF_NETWORK =
   /network|fetching a package|Failed to fetch|registry|offline|proxy|DNS|ENOTFOUND|EAI_AGAIN|E(?:HOST|NET)UNREACH|ECONN|ETIMEDOUT|tunnel/i;
 const FLAPS = 3;
@@ -110,7 +110,7 @@ async function coldStart(servers: RealServers, gateway: RunningGateway): Promise
   return asked;
 }
 
-/** With the network that the gateway has. */
+/** Asks the servers directly, with the network of the gateway. */
 async function askedDirectly(servers: RealServers): Promise<Asked> {
   process.env['HTTPS_PROXY'] = PROXY;
   try {
@@ -137,14 +137,14 @@ const sum = (starts: Readonly<Record<string, number>>): number => Object.values(
 
 const LOCAL = SERVERS.filter(({ name }) => name === 'time' || name === 'memory');
 
-/** A client that has its processes: to start one may take a network. */
+/** A client whose processes run already: the start of one may need the network. */
 async function warmed(gateway: RunningGateway): Promise<WireClient> {
   const client = await WireClient.open(gateway.mcpUrl);
   for (const { name, call } of LOCAL) await client.call(`${name}__${call!.tool}`, call!.args);
   return client;
 }
 
-/** Calls of servers that need no network, all the while. */
+/** Calls servers that need no network, until it is stopped. */
 class LocalCalls {
   calls = 0;
   readonly failed: string[] = [];
@@ -171,7 +171,7 @@ class LocalCalls {
   }
 }
 
-/** Calls that need the network, under which the cable is pulled; each has to end in an answer or an error. */
+/** Pulls the cable during calls that need the network; each has to end in an answer or an error. */
 async function pulledUnderCalls(gateway: RunningGateway): Promise<void> {
   const client = await WireClient.open(gateway.mcpUrl);
   const local = new LocalCalls(await warmed(gateway));
@@ -233,7 +233,7 @@ async function killedOffline(gateway: RunningGateway): Promise<void> {
   const killed = markedProcesses(mark);
   killAll(killed);
   figures.push(figure('processes killed without a network', killed.length, ''));
-  await until('the news of their end', SETTLED_MS, async () =>
+  await until('the restart of every server', SETTLED_MS, async () =>
     (await statuses(gateway)).every(({ restarts }) => restarts > 0),
   );
   await settledOffline('killed without a network', gateway);
@@ -264,7 +264,7 @@ async function startedOffline(servers: RealServers, asked: Asked): Promise<void>
   }
 }
 
-/** The client lists only when it hears that something changed. */
+/** The client lists only after a notification of a change. */
 async function heard(when: string, client: ColdClient, asked: Asked): Promise<void> {
   await until(
     `the whole list of the ${client.era} client that came first, ${when},`,

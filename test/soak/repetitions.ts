@@ -13,7 +13,7 @@ export interface RepeatedTests {
   readonly rounds: number;
 }
 
-/** What the repetitions have come to so far. */
+/** The results of the repetitions so far. */
 interface Tally {
   rounds: number;
   /** Times of each test, in milliseconds, by its title. */

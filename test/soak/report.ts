@@ -9,10 +9,10 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** One row for each claim. The repository keeps no other record of the results. */
 export const TABLE = join(ROOT, 'docs/developers/proof.md');
 const RAW = join(ROOT, 'build/proof');
-/** So many figures without a limit are in a row at most; they say how much was tried. */
+/** A row has at most this many figures without a limit; they show how much was tested. */
 const SIZES = 3;
 
-/** One claim as it came out, with all figures. */
+/** The result of one claim, with all figures. */
 export interface Result extends Outcome {
   readonly id: string;
   readonly claim: string;
@@ -22,7 +22,7 @@ export interface Result extends Outcome {
   readonly command: string;
   readonly seconds: number;
   readonly machine: string;
-  /** Of the code that was tried, with `+` if files had been changed. Null: it was no checkout. */
+  /** Commit of the tested code, with `+` if files had been changed. Null: the code is no checkout. */
   readonly commit?: string | null;
   readonly leftOut: string | null;
 }

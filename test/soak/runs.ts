@@ -15,12 +15,12 @@ import { type Figure, figure, type Outcome, type Proof, percentile, type Run } f
 const RUNS = 200;
 const LASTS_MS = 10 * 60_000;
 const AT_ONCE = 50;
-/** The limit of a node, and a few that end while those in their place start. */
+/** The limit of a node, and a few processes that end while their replacements start. */
 const MAX_PROCESSES = 256 + 16;
 /** With `--short`. */
 const FEW = { runs: 20, lastsMs: 60_000, atOnce: 8 };
 
-/** One in so many is killed, the others close their connections. None says goodbye. */
+/** One run in so many is killed, the others close their connections. None ends its session. */
 const KILLED = 4;
 
 async function run({ short, say }: Run): Promise<Outcome> {

@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { type Figure, figure } from './proof.ts';
 
-/** In nanoseconds, since the start of this process: it ran, and it waited for a processor with something to do. */
+/** Nanoseconds since the start of this process in which it ran, and in which it had work but waited for a processor. */
 interface Scheduled {
   readonly ran: number;
   readonly waited: number;
 }
 
 /**
- * How busy the machine was with other things: of the time in which this process had something to do it waited so much for
- * a processor. Times that were measured on a busy machine are those of the machine. The returned function says it of the
- * time since then; nothing where the kernel does not tell.
+ * Measures how busy the machine was with other work: the share of the time with work in which this process waited for a
+ * processor. Times that were measured on a busy machine depend on its load. The returned function reports the share since
+ * the call of this one; nothing if the kernel does not report it.
  */
 export function watchWaiting(read: () => Scheduled | null = scheduled): () => Figure[] {
   const from = read();

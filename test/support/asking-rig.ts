@@ -38,11 +38,11 @@ export const retry = (asked: Asked, more: Record<string, unknown> = {}) => ({
   ...more,
 });
 
-/** Stateless clients before a scripted stateful server that asks, and time that goes on only while one waits. */
+/** Stateless clients before a scripted stateful server that asks, with a clock that advances only during waits. */
 export class AskingRig {
   readonly clock = new FakeClock(Date.UTC(2026, 7, 1));
   rig!: DownstreamRig;
-  /** What the server got for an answer to what it asked, and why its calls were cancelled. */
+  /** The answers that the server got to its questions, and the reasons why its calls were cancelled. */
   answers: (Message | Error)[] = [];
   cancels: string[] = [];
 
@@ -68,7 +68,7 @@ export class AskingRig {
     });
   }
 
-  /** One POST; time goes on until it is answered. */
+  /** One POST; the clock advances until it is answered. */
   async post({ params = {}, id = 1, capabilities = DECLARED, path, key, meta }: Sent = {}): Promise<Reply> {
     const { body, headers } = stateless('tools/call', { name: 't', ...params }, { id, capabilities });
     const more = meta === undefined ? '' : `${JSON.stringify(meta).slice(1, -1)},`;
@@ -77,7 +77,7 @@ export class AskingRig {
     return this.while(this.rig.post(text, { ...headers, ...auth }, path));
   }
 
-  /** Lets time go on until it has come. */
+  /** Advances the clock until `coming` is settled. */
   async while<T>(coming: Promise<T>): Promise<T> {
     let come = false;
     const end = () => {

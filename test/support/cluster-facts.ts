@@ -1,7 +1,7 @@
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts';
 import { until } from './cluster-processes.ts';
 
-/** What the counter says of itself. */
+/** The answer of a counter about itself. */
 export interface Who {
   readonly pid: number;
   readonly epoch: string;
@@ -44,7 +44,7 @@ export async function callable(node: NodeProcess, ...servers: string[]): Promise
   });
 }
 
-/** The word a call ended with. */
+/** The outcome of a call, as a word. */
 // biome-ignore lint/suspicious/noExplicitAny: what came over the wire.
 export function wordOf(message: any): string {
   const error = message.error?.data ?? message.result?._meta?.['trunkline/error'];

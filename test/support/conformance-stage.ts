@@ -10,7 +10,7 @@ export interface ConformanceStage {
   dispose(): Promise<void>;
 }
 
-/** Behind URL and pipe at once, as `http` and `stdio`. For the aggregate, `http` alone: one server, every name once. */
+/** Over HTTP and stdio, as servers `http` and `stdio`; for the aggregate `http` alone, so that every name occurs once. */
 export async function startConformanceStage(
   era: 'stateful' | 'stateless' | 'both',
   wires: 'both' | 'http',

@@ -4,9 +4,9 @@ import { resolve } from 'node:path';
 const PROGRAM = resolve(import.meta.dirname, '../../node_modules/@modelcontextprotocol/conformance/dist/index.js');
 
 export interface SuiteResult {
-  /** Scenario to whether all its checks passed. */
+  /** By scenario: whether all its checks passed. */
   readonly scenarios: ReadonlyMap<string, boolean>;
-  /** Those that the revision does not score. */
+  /** Scenarios that the revision does not score. */
   readonly unscored: ReadonlySet<string>;
   readonly output: string;
 }

@@ -10,7 +10,7 @@ const ARGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'
 
 const CHROMIUM = '/usr/bin/chromium';
 
-/** A real browser, for as long as `use` takes. `under`: a command that starts it elsewhere. It knows no certificate authority. */
+/** A real browser, for as long as `use` takes. `under`: a command that starts it elsewhere. It accepts any certificate. */
 export async function inBrowser(use: (page: Page) => Promise<void>, under: readonly string[] = []): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-browser-'));
   const executablePath = join(folder, 'chromium');
@@ -52,7 +52,7 @@ export async function redirectedTo(begin: (redirectUri: string) => Promise<strin
   }
 }
 
-/** What a person does who follows the address of a login and consents; `last`: what the page says then. */
+/** Follows the address of a login and consents, as a user does; `last`: text of the last page. */
 export function signIn(address: string, last: string, under: readonly string[] = []): Promise<void> {
   return inBrowser(async (page) => {
     await page.goto(address);
@@ -66,7 +66,7 @@ export function signIn(address: string, last: string, under: readonly string[] =
   }, under);
 }
 
-/** What a person does with the address and the code, on any machine. */
+/** Enters the code at the address, as a user does on any machine. */
 export function enterCode(address: string, code: string, under: readonly string[] = []): Promise<void> {
   return inBrowser(async (page) => {
     await page.goto(address);
@@ -86,12 +86,12 @@ export async function addressIn(login: Command): Promise<string> {
   return address;
 }
 
-/** What a command says on standard error or, in a terminal, on either. */
+/** Waits for output of a command that matches: on standard error or, in a terminal, on either stream. */
 export async function saidTo(login: Command, what: RegExp): Promise<RegExpExecArray> {
   for (let waited = 0; waited < 20_000; waited += 50) {
     const found = what.exec(login.err) ?? what.exec(login.out);
     if (found !== null) return found;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`it does not say ${what}: ${login.err}${login.out}`);
+  throw new Error(`no output matches ${what}: ${login.err}${login.out}`);
 }

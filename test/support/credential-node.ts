@@ -10,9 +10,9 @@ import { Logger } from '../../src/telemetry/logger.ts';
 
 const OPEN: Sealing = { seal: (_context, text) => text, open: (_context, text) => text };
 
-/** What nodes share: compare and swap, as both databases have it. */
+/** Records that nodes share, with compare and swap as in both databases. */
 export class SharedRecords implements Records {
-  /** Rejects so many of the next writes. */
+  /** How many of the next writes are rejected. */
   failing = 0;
   readonly #records = new Map<string, { readonly value: string; readonly revision: number }>();
   #revision = 0;

@@ -38,7 +38,7 @@ export class CuttableWire extends MemoryWire {
     return () => this.#listeners.delete(listener);
   }
 
-  /** What is on its way is lost. */
+  /** Cuts the connection; messages in transit are lost. */
   cut(): void {
     if (!this.connected) return;
     this.#cut = true;
@@ -58,7 +58,7 @@ export class CuttableWire extends MemoryWire {
     this.#tell({ type: 'connected', resync: true });
   }
 
-  /** As a messaging system reports that this end does not take its messages in time, and lost some. */
+  /** Reports a slow consumer: this end did not take its messages in time, and some were lost. */
   overrun(): void {
     this.#tell({ type: 'slow_consumer', subject: '>' });
   }

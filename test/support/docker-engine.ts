@@ -10,7 +10,7 @@ import { runProgram } from './run-program.ts';
 /** The image of `DockerEngine`: this Node, a shell, and nothing else. */
 export const IMAGE = 'trunkline-test:1';
 
-/** Why there is no engine to test with; null where there is one. Docker's own wants to be root. */
+/** Why there is no engine to test with; null where there is one. The engine of Docker needs root. */
 export function noEngine(): string | null {
   if (process.getuid?.() !== 0) return 'a container engine of the test’s own needs root';
   try {
@@ -30,7 +30,7 @@ export interface TestEngine extends AsyncDisposable {
   containers(): Promise<string[]>;
 }
 
-/** A real Docker engine of the test's own: no network, no rights of ours changed, everything in one folder. */
+/** A real Docker engine of the test's own: without network, with everything in one folder. */
 export class DockerEngine implements TestEngine {
   readonly folder: string;
   readonly #daemon: ChildProcess;
@@ -44,7 +44,7 @@ export class DockerEngine implements TestEngine {
     return join(this.folder, 'docker.sock');
   }
 
-  /** `auto`: the daemon chooses how it stores images; to build one copies less of them then. */
+  /** `auto`: the daemon chooses how it stores images; a build copies less data then. */
   static async start(driver: 'vfs' | 'auto' = 'vfs'): Promise<DockerEngine> {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-docker-'));
     const at = (name: string): string => join(folder, name);
@@ -90,7 +90,7 @@ export class DockerEngine implements TestEngine {
       await this.call('DELETE', `/containers/${id}?force=true`).catch(() => {});
     this.#daemon.kill('SIGTERM');
     if (this.#daemon.exitCode === null && this.#daemon.signalCode === null) await once(this.#daemon, 'exit');
-    // Left by containers in the network of this machine, such as those of a build.
+    // Containers in the network of this machine, such as those of a build, leave this mount.
     spawnSync('umount', [join(this.folder, 'exec/netns/default')], { stdio: 'ignore' });
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -148,7 +148,7 @@ export class DockerEngine implements TestEngine {
   }
 }
 
-/** A container of the engine, used by way of Docker's own command. */
+/** A container of the engine, used through the `docker` command. */
 export class TestContainer {
   readonly #socket: string;
   readonly #name: string;
@@ -158,26 +158,26 @@ export class TestContainer {
     this.#name = name;
   }
 
-  /** What the command wrote; rejects with it where the command fails. */
+  /** The output of the command; rejects with it if the command fails. */
   async docker(...args: readonly string[]): Promise<string> {
     const { code, out, err } = await runProgram(['docker', '-H', `unix://${this.#socket}`, ...args]);
     if (code !== 0) throw new Error(`docker ${args[0]}: ${err}${out}`);
     return out;
   }
 
-  /** Begins a command that runs in it. */
+  /** The first words of a command that runs in the container. */
   get exec(): readonly string[] {
     return ['docker', '-H', `unix://${this.#socket}`, 'exec', this.#name];
   }
 
-  /** Begins a command of this machine that runs in its network. */
+  /** The first words of a command of this machine that runs in the network of the container. */
   async enterNetwork(): Promise<readonly string[]> {
     const pid = await this.docker('inspect', '-f', '{{.State.Pid}}', this.#name);
     return ['nsenter', '-t', pid.trim(), '-n'];
   }
 }
 
-/** One request to the engine at this socket; rejects with its words where it refuses. */
+/** One request to the engine at this socket; rejects with its message if it refuses. */
 export function callEngine(
   socketPath: string,
   method: string,

@@ -24,14 +24,14 @@ export interface RigOptions {
   readonly sessions?: Partial<SessionSettings>;
   readonly patienceMs?: number;
   readonly clock?: Clock;
-  /** Of the installation, to be shared by a gateway and its successor. */
+  /** The keys of the installation, to be shared by a gateway and its successor. */
   readonly keys?: readonly Buffer[];
   readonly core?: FakeCore;
   /** A fixed port, for a successor in the same place. */
   readonly port?: number;
   /** Where sessions are kept, to be shared by a gateway and its successor. */
   readonly state?: StateFile;
-  /** Which reads and writes the sessions in it. */
+  /** Reads and writes the sessions in `state`. */
   readonly records?: SessionRecords;
   /** The other nodes of its cluster. */
   readonly others?: OtherNodes;
@@ -141,7 +141,7 @@ export interface SessionOptions {
 
 const JSON_HEADERS = { 'content-type': 'application/json', accept: STREAM };
 
-/** A request of 2026-07-28 with everything it has to say, and its headers. */
+/** A request of 2026-07-28 with all required members, and its headers. */
 export function stateless(
   method: string,
   params: Readonly<Record<string, unknown>> = {},

@@ -12,17 +12,17 @@ import { FakeClock } from './fake-clock.ts';
 import { client, ended, endpointOf, GatewayBench, type RunOptions } from './gateway-bench.ts';
 import { type Advertisement, serverCatalog } from './server-catalogs.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: what clients are shown is looked into at will
+// biome-ignore lint/suspicious/noExplicitAny: tests read any member of the answers to clients
 type Json = any;
 
-/** A gateway between doubles whose servers, `s` and others, are listed with the inspection that real ones have. */
+/** A gateway with doubles of servers, `s` and others, whose lists are inspected like those of real servers. */
 export class DriftBench {
   readonly bench: GatewayBench;
   readonly logged: Json[];
   /** Servers whose drift was reported to watchers, once for each report. */
   readonly driftChanges: string[];
 
-  /** A gateway that begins anew on what this one left on the disk. */
+  /** Starts another gateway on the files of this one. */
   readonly restarted: () => Promise<DriftBench>;
 
   private constructor(
@@ -81,7 +81,7 @@ export class DriftBench {
     return this.bench.gateway.drift!;
   }
 
-  /** The server says that it offers this now, and is listed. */
+  /** The server offers this from now on, and is listed. */
   async offer(server: string, offer: Advertisement): Promise<void> {
     const catalog = serverCatalog(server, offer);
     await this.bench.gateway.inspect(catalog);
@@ -96,7 +96,7 @@ export class DriftBench {
     this.bench.upstreams.owned.add('s');
   }
 
-  /** What is answered on the server's own endpoint, or on the aggregate. */
+  /** The answer on the server's own endpoint, or on the aggregate. */
   async ask(
     method: string,
     params: object | null = null,
@@ -125,13 +125,13 @@ export class DriftBench {
     return (await this.drift.report(server)).waiting;
   }
 
-  /** Approves what waits under this name, as it is. */
+  /** Approves the waiting definitions with this name, as they are. */
   async approve(key: string, list: PinnedList = 'tools'): Promise<void> {
     const chosen = (await this.waiting()).filter((one) => one.key === key && one.list === list);
     await this.drift.approve('s', chosen, 'op');
   }
 
-  /** The notifications that the session was sent since the last look. */
+  /** The notifications to this session since the last call. */
   async reported(sessionId: string): Promise<readonly string[]> {
     await this.bench.clock.advance(100);
     const { delivered } = this.bench.streams;

@@ -42,7 +42,7 @@ function runner(t: TestContext, body: string) {
   return { run, watch, file, begun };
 }
 
-test('a file that goes on after its tests is ended with all its children, and names what held it', async (t) => {
+test('a file that runs on after its tests is ended with all its children, and they are reported', async (t) => {
   const { run } = runner(t, `test('leaves', () => { ${BEGETS}; });`);
   const [code] = await run.exited;
   assert.equal(code, 1);
@@ -52,7 +52,7 @@ test('a file that goes on after its tests is ended with all its children, and na
   await until(() => markedProcesses(run.mark).length === 0, 'all to be gone');
 });
 
-test('a file that blocks its event loop is named and ended from outside, with what it began; not before its time', async (t) => {
+test('a file that blocks its event loop is reported and ended with its children, but not before its time limit', async (t) => {
   const { run, watch, file } = runner(
     t,
     `test('blocks', () => { ${BEGETS}; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); });`,
@@ -69,7 +69,7 @@ test('a file that blocks its event loop is named and ended from outside, with wh
   await until(() => livingAmong(began).length === 0, 'all to be gone');
 });
 
-test('what an ended file left behind, and what holds its output, is ended: the runner does not wait for ever', async (t) => {
+test('leftover processes that hold the output of an ended file are ended: the runner does not wait for ever', async (t) => {
   const { run, watch, begun } = runner(
     t,
     `test('leaves', () => { ${BEGETS}.unref(); });\nafter(() => process.exit(0));`,

@@ -1,8 +1,8 @@
 /**
- * Loaded before each test file by `npm test`: a file whose tests are done and that goes on for far too long ends all the
- * same, with all processes that it began, says what held it, and fails. The test runner itself waits for such a file for
- * ever: one child process that a failed test left open is enough. A file that exits before its tests are done fails. Of files that cannot end themselves, and of what is left
- * when one has ended, `scripts/file-watch.ts` sees by the note that each file leaves here.
+ * `npm test` loads this before each test file: a file that goes on for far too long after its tests reports what held it,
+ * kills all processes that it began, and fails. The test runner itself would wait for ever: one child process that a failed
+ * test left open is enough. A file that exits before its tests are done fails. From the note that each file leaves here,
+ * `scripts/file-watch.ts` finds files that cannot end themselves, and processes that are left when a file has ended.
  */
 import { mkdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import type { FileNote } from '../../scripts/file-watch.ts';
 import { childrenOf, commandOf, idOf, killAll } from './processes.ts';
 
 /**
- * For what the file itself does after its tests, and what then closes by itself. Its own hooks come after ours: a gateway
- * that is stopped there waits up to 30 s for its calls, and some more for its servers.
+ * Time for the work of the file after its tests, and for resources that then close by themselves. The hooks of the file run
+ * after ours: a gateway that is stopped there waits up to 30 s for its calls, and some more for its servers.
  */
 const GRACE_MS = Number(process.env['TRUNKLINE_TEST_GRACE_MS'] ?? 60_000);
 
@@ -21,7 +21,7 @@ const GRACE_MS = Number(process.env['TRUNKLINE_TEST_GRACE_MS'] ?? 60_000);
 if (isMainThread && process.env['NODE_TEST_CONTEXT'] !== undefined) {
   leaveNote(process.env['TRUNKLINE_TEST_NOTES']);
   let done = false;
-  // The runner takes the tests that ended before it for all that there are.
+  // The runner would take the tests that ended before the exit for all tests of the file.
   process.once('exit', (code) => {
     if (done || code !== 0) return;
     console.error(`LEFT EARLY  ${process.argv[1]}: process.exit(0) was called before its tests were done`);

@@ -9,7 +9,7 @@ import { isClientRequest } from '../../src/protocol/methods.ts';
 
 export type Handler = (exchange: Exchange, endpoint: Endpoint) => Outcome | Promise<Outcome>;
 
-/** The gateway's core with the servers left out: what a method does is what the test says. */
+/** The gateway's core without servers: the test defines what each method does. */
 export class FakeCore {
   readonly handlers = new Map<string, Handler>();
   readonly ran: Exchange[] = [];
@@ -52,7 +52,7 @@ export class FakeCore {
   }
 }
 
-/** An answer as a server gives it: in the client's words, under an id that means nothing. */
+/** An answer as from a server: in the era of the request, under an arbitrary id. */
 export function ok(exchange: Exchange, json: string): Outcome {
   return answer(result('0', json, exchange.request.era));
 }

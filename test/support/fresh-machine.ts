@@ -7,7 +7,7 @@ import { madeOnce } from './made-once.ts';
 import { runProgram } from './run-program.ts';
 
 const INSTALL_MS = 240_000;
-/** How this machine reaches the registry. */
+/** The variables with which this machine reaches the registry. */
 const KEPT = /^(https?_proxy|no_proxy|ssl_cert_\w+|node_extra_ca_certs)$/i;
 
 /** The program of that version of Node, from npm; kept for later tests. Rejects where npm does not give it. */
@@ -70,7 +70,7 @@ export class StartedGateway implements AsyncDisposable {
     throw new Error(`${command} ${args.join(' ')}: ${err}`);
   }
 
-  /** As Ctrl-C does: npx hands no signal on, a terminal sends it to all of them. */
+  /** Signals all processes, as Ctrl-C in a terminal does: npx passes no signal on. */
   async [Symbol.asyncDispose](): Promise<void> {
     const ended = once(this.#command, 'close');
     this.#command.stdout!.resume();

@@ -16,7 +16,7 @@ export interface Ended {
 
 const tasks: (() => void)[] = [];
 
-/** For the test in hand; run by `closeAll`. */
+/** Adds a task for the end of the test, where `closeAll` runs it. */
 export function onCleanUp(task: () => void): void {
   tasks.push(task);
 }
@@ -71,7 +71,7 @@ export function failureOf(ended: Ended): HttpFailure {
   return ended.failure;
 }
 
-/** Answers through `answer` every time bytes come; a request without a body comes in one piece. */
+/** Calls `answer` for every chunk of bytes; a request without a body arrives in one chunk. */
 export async function answering(
   answer: (count: number, socket: Socket) => void,
 ): Promise<{ port: number; sockets: Socket[] }> {

@@ -5,7 +5,7 @@ import { Listener, type ListenerOptions, type ListenerSettings } from '../../src
 export interface ListenerRig {
   readonly listener: Listener;
   readonly port: number;
-  /** Paths and bodies that got as far as a handler. */
+  /** Paths and bodies of the requests that reached a handler. */
   readonly reached: string[];
   readonly logged: string[];
   readonly refused: string[];
@@ -22,7 +22,7 @@ export const BASE_SETTINGS: ListenerSettings = {
   maxConnections: 1_000,
 };
 
-/** A listener with routes like the gateway's, whose handlers only remember that they were reached. */
+/** A listener with routes like the gateway's, whose handlers only record that they were reached. */
 export async function listenerRig(
   t: TestContext,
   settings: Partial<ListenerSettings> = {},
@@ -69,12 +69,12 @@ export const LANES = { 'the fast path for plain requests': '', 'node:http': 'X-T
 
 /** Sent first, and answered with 200, this request leaves the connection in the fast path for plain requests. */
 export const PLAIN = post();
-/** This one leaves it at `node:http` for good: a header that does no harm came twice. */
+/** This request moves the connection to `node:http` permanently: a harmless header is in it twice. */
 export const ODD = post(['X-Twice: 1', 'X-Twice: 2']);
 
 /**
- * Sends bytes as they are and gathers what comes back until the server closes, or, when an answer has come, nothing
- * more comes for a moment. `before` is sent first on the same connection; its answer is not in what comes back.
+ * Sends bytes as they are and collects the bytes that come back until the server closes, or sends nothing more for `quietMs`
+ * after an answer. `before` is sent first on the same connection; its answer is not in the result.
  */
 export function talk(
   port: number,

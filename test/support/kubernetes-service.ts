@@ -9,7 +9,7 @@ import type { ClusterNode } from '../chaos/cluster-node.ts';
 const CHART = resolve(import.meta.dirname, '../../deploy/helm/trunkline/templates/trunkline.yaml');
 /** From the decision of the control plane until each machine has the changed endpoints. */
 const PROPAGATION_MS = 500;
-/** What Kubernetes takes where a probe does not say it. */
+/** The defaults of Kubernetes for a probe. */
 const DEFAULTS = { periodSeconds: 10, timeoutSeconds: 1, failureThreshold: 3 };
 
 interface Probe {
@@ -22,13 +22,13 @@ interface Probe {
 
 interface Pod {
   readonly node: ClusterNode;
-  /** Whether the endpoints of the Service have it. */
+  /** Whether the endpoints of the Service include the pod. */
   listed: boolean;
   terminating: boolean;
 }
 
 /**
- * As the kubelet and kube-proxy treat the pods of a Service, with the probes and the grace period of the chart. Each
+ * Treats nodes like the kubelet and kube-proxy treat pods of a Service, with the probes and grace period of the chart. Each
  * connection goes to a random ready pod and stays there; a pod that is deleted gets SIGTERM while its address is still
  * listed for a while.
  */
@@ -145,7 +145,7 @@ async function succeeds(url: URL, { path, host, timeoutMs }: Omit<Probe, 'period
   });
 }
 
-/** As the chart has it. */
+/** The probe in the chart. */
 function probe(name: string): Probe {
   const text = new RegExp(`^( *)${name}:\\n((?:\\1 +.*\\n)+)`, 'm').exec(readFileSync(CHART, 'utf8'))![2]!;
   const number = (key: keyof typeof DEFAULTS): number =>

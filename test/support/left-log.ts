@@ -11,7 +11,7 @@ import type { OrphanedStream } from '../../src/model/stream-copies.ts';
 import { SECRET } from './cluster-bench.ts';
 import type { NatsServer } from './nats-server.ts';
 
-/** What the nodes of a cluster have written down of their streams, as another node would read it. */
+/** The log of the streams of a cluster, as another node reads it. */
 export class LeftLog implements AsyncDisposable {
   readonly #wire: NatsWire;
   readonly #log: SealedLog;
@@ -31,7 +31,7 @@ export class LeftLog implements AsyncDisposable {
     return new LeftLog(wire, new SealedLog(stored, new KeyRing([SECRET]), '00000000000000e5'));
   }
 
-  /** Null while nothing is there for this session. */
+  /** Null while the log has nothing of this session. */
   after(mcpSessionId: string, eventId: string): Promise<OrphanedStream | null> {
     const sessionId = hash('sha256', mcpSessionId).slice(0, 32);
     return readOrphanedStream(this.#log, sessionId, ANONYMOUS.id, eventId);

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import type { Json } from './raw-http.ts';
 
-/** One direction of standard streams: what is written at one end is read at the other. */
+/** One direction of standard streams: text written at one end is read at the other. */
 interface Pipe {
   readonly write: Writable;
   readonly read: Readable;
@@ -60,7 +60,7 @@ export class LinePipes {
     return JSON.parse(await this.line());
   }
 
-  /** Lines that came and were not looked at, once the server's side has written its last. */
+  /** Ends the server's side, and returns the lines that were not read. */
   async rest(): Promise<readonly string[]> {
     const ended = once(this.ends.read, 'end');
     this.output.end();

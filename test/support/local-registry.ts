@@ -7,7 +7,7 @@ import { manifest } from './packed-package.ts';
 
 const NAME = 'trunkline';
 
-/** A registry on this machine that has our packed tarball, as if it were published, and sends npm elsewhere for all else. */
+/** A registry on this machine that serves our packed tarball as published, and redirects npm elsewhere for other packages. */
 export class LocalRegistry implements AsyncDisposable {
   readonly url: string;
   readonly #server: Server;

@@ -9,7 +9,7 @@ after(() => rmSync(cache, { recursive: true }));
 process.env['XDG_CACHE_HOME'] = cache;
 const { madeOnce } = await import('./made-once.ts');
 
-test('a build that fails fails for all that waited for it; the next one that wants it builds again', async () => {
+test('a failed build fails for all callers that waited for it; the next caller builds again', async () => {
   let builds = 0;
   const fails = () =>
     madeOnce('tool', async () => {
@@ -21,10 +21,10 @@ test('a build that fails fails for all that waited for it; the next one that wan
   assert.equal(builds, 1);
   const folder = await madeOnce('tool', async (scratch) => writeFileSync(join(scratch, 'program'), ''));
   assert.deepEqual(readdirSync(folder), ['program']);
-  assert.equal(await madeOnce('tool', () => assert.fail('it is there')), folder);
+  assert.equal(await madeOnce('tool', () => assert.fail('the tool is built already')), folder);
 });
 
-test('what a killed build left is removed by the next one', async () => {
+test('the next build removes the files that a killed build left', async () => {
   const left = join(cache, 'trunkline-tests', 'other-a1B2c3');
   mkdirSync(left, { recursive: true });
   await madeOnce('other', async () => {});

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
-/** Outlives the checkout: to build and to install what tests run takes minutes of processor time. */
+/** Outlives the checkout: building and installing the programs of the tests takes minutes of processor time. */
 const CACHE = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'trunkline-tests');
 const WAIT_MS = 480_000;
 const MAKE_MS = 420_000;
@@ -15,7 +15,7 @@ const SQLITE_BUSY = 5;
 const OLDEST_GO = 1.25;
 const run = promisify(execFile);
 
-/** Written where `make` failed, for those that waited for it. */
+/** Written when `make` failed, for the processes that waited for it. */
 interface Failure {
   readonly at: number;
   readonly why: string;
@@ -23,7 +23,7 @@ interface Failure {
 
 /**
  * The folder of that name in the cache. If there is none, `make` fills a scratch folder, which then becomes it: a folder is
- * complete or absent. Others that want it wait meanwhile, and fail as well if `make` does. Rejects with what `make` throws.
+ * complete or absent. Other callers wait meanwhile, and fail as well if `make` does. Rejects with what `make` throws.
  */
 export async function madeOnce(name: string, make: (scratch: string) => Promise<unknown>): Promise<string> {
   const folder = join(CACHE, name);
@@ -59,7 +59,7 @@ export async function madeOnce(name: string, make: (scratch: string) => Promise<
   return folder;
 }
 
-/** Runs `go` with these arguments; rejects where there is none, or an old one. */
+/** Runs `go` with these arguments; rejects if Go is missing or too old. */
 export function goRun(
   args: readonly string[],
   options: { readonly cwd?: string; readonly env: Readonly<Record<string, string>> },
@@ -70,7 +70,7 @@ export function goRun(
   return run('go', args, { ...options, env: { ...process.env, ...options.env }, timeout: MAKE_MS });
 }
 
-/** Builds the Go programs of a folder of ours; a change of their sources builds them anew. */
+/** Builds the Go programs of a folder of this repository, again after each change of their sources. */
 export function goPrograms(name: string, folder: string): Promise<string> {
   const args = (scratch: string) => ['build', '-ldflags', '-s -w', '-o', `${scratch}/`, './...'];
   return madeOnce(`${name}-${digestOf(folder)}`, (scratch) =>

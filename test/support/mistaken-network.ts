@@ -5,7 +5,7 @@ import { TestAuthority } from './certificates.ts';
 
 const DAY_MS = 86_400_000;
 
-/** What answers at each path of the plain server, as a URL of a beginner may find it. */
+/** The answers of the plain server by path, as the URL of a beginner may get them. */
 const ANSWERS: Readonly<Record<string, RequestListener>> = {
   '/html': (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Sign in</html>'),
   '/json': (_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{"hello":1}'),
@@ -27,7 +27,7 @@ export const NEW_REVISION = `require('node:readline').createInterface({ input: p
   if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
 })`;
 
-/** Servers behind URLs, each of which is what a beginner did not mean. */
+/** Servers behind URLs that a beginner may enter by mistake. */
 export class MistakenNetwork {
   readonly authority = new TestAuthority();
   readonly #servers: Server[] = [];

@@ -3,7 +3,7 @@ import { NatsServer } from './nats-server.ts';
 
 /** Elections of nats-server 2.9 took up to 30 s. */
 const PATIENCE_MS = 60_000;
-/** Servers of one cluster. */
+/** The most servers of one cluster. */
 const MOST = 4;
 
 interface JetStreamReport {
@@ -12,7 +12,7 @@ interface JetStreamReport {
   }[];
 }
 
-/** Servers of one cluster; who comes later finds the others by the first two. */
+/** Servers of one cluster; later servers find the others by the first two. */
 export class NatsCluster implements AsyncDisposable {
   readonly servers: NatsServer[] = [];
   readonly #monitors: number[] = [];
@@ -42,7 +42,7 @@ export class NatsCluster implements AsyncDisposable {
     return server;
   }
 
-  /** How many messages each server has stored of a stream; what it says of the others may be untrue. */
+  /** How many messages of a stream each server has stored; what a server reports of the others may be wrong. */
   async stored(stream: string): Promise<readonly number[]> {
     const counts = this.#monitors.map(async (port) => {
       const answer = await fetch(`http://127.0.0.1:${port}/jsz?streams=1`);
@@ -60,7 +60,7 @@ export class NatsCluster implements AsyncDisposable {
   }
 }
 
-/** What it resolves with, once it does; a cluster needs some seconds for its first leader. */
+/** Repeats the attempt until it succeeds; a cluster needs some seconds for its first leader. */
 export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
   const end = Date.now() + PATIENCE_MS;
   for (;;) {

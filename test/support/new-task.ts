@@ -11,7 +11,7 @@ export const ANSWER = {
 /** For a table whose tasks no other part of the gateway follows. */
 export const UNHEARD: TaskEvents = { started: () => {}, changed: () => {}, ended: () => {} };
 
-/** A task of hers that has begun. */
+/** A running task of Ada. */
 export function newTask(taskId: string, more: Partial<NewTask> = {}): NewTask {
   const { revision, capabilities, fingerprint, info, handle } = ADA;
   return {

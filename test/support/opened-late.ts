@@ -1,6 +1,6 @@
 import type { Bucket } from '../../src/bus/shared-state.ts';
 
-/** A bucket that is opened at its first use, after a failure, and when its incarnation is read, as one of NATS. */
+/** A bucket that is opened at its first use, after a failure, and when its incarnation is read, like a bucket of NATS. */
 export function openedLate(name: string, open: () => Promise<Omit<Bucket, 'readIncarnation'>>): Bucket {
   let opening: ReturnType<typeof open> | null = null;
   let incarnation = '';

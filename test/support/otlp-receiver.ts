@@ -28,7 +28,7 @@ interface ReceivedPoint {
 // biome-ignore lint/suspicious/noExplicitAny: what came over the wire has any shape
 type Json = Record<string, any>;
 
-/** An OTLP/HTTP receiver that refuses what breaks the JSON form of OTLP 1, and keeps the rest. */
+/** An OTLP/HTTP receiver that refuses requests that violate the JSON form of OTLP 1, and keeps the others. */
 export class OtlpTestReceiver implements AsyncDisposable {
   readonly spans: ReceivedSpan[] = [];
   readonly points: ReceivedPoint[] = [];

@@ -32,7 +32,7 @@ export function headersOf(user: User, by: 'token' | 'header'): Record<string, st
   return { authorization: `Bearer ${KEYS.ada}`, 'x-team': user };
 }
 
-/** Small, and the same for the same seed. */
+/** A small generator, with the same numbers for the same seed. */
 export function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

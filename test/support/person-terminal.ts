@@ -88,7 +88,7 @@ export class PersonTerminal {
   }
 
   resize(columns: number, rows: number): void {
-    // What is written meanwhile is read after both.
+    // Output that is written in between is processed after both changes.
     execFileSync('stty', ['-F', this.#device, 'cols', `${columns}`, 'rows', `${rows}`]);
     this.#screen.resize(columns, rows);
   }

@@ -30,7 +30,7 @@ export interface Call {
   readonly end: (outcome: Outcome) => void;
 }
 
-/** A catalogue is that of one kind of client; others are shown it only where anything is better than nothing. */
+/** A catalogue belongs to one kind of client; other kinds get it only with `orOthers`. */
 export function catalogFor(
   { fingerprint }: ClientProfile,
   orOthers: boolean,
@@ -52,18 +52,18 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly restarted: string[] = [];
   /** Servers that could not be started, or `server session` for one alone. */
   readonly failed = new Set<string>();
-  /** Servers of which no process more may be started. */
+  /** Servers of which no more processes may be started. */
   readonly crowded = new Set<string>();
-  /** What it says of its servers, by name. */
+  /** The states of its servers, by name. */
   readonly states = new Map<string, ServerStatus>();
   readonly catalogs = new Map<string, ServerCatalog>();
-  /** What the processes of single sessions list, by server and session. */
+  /** The catalogues of the processes of single sessions, by server and session. */
   readonly own = new Map<string, Map<string, ServerCatalog>>();
-  /** Servers that were reached once: in which era they serve is known from then on. */
+  /** Servers that were reached once: their era is known from then on. */
   readonly #met = new Set<string>();
   keeps = false;
   inFlight = 0;
-  /** What was dropped is there until then. */
+  /** Dropped servers and sessions end when this resolves. */
   ending: Promise<void> = Promise.resolve();
   handle: ((call: Call) => void) | null = null;
 
@@ -171,15 +171,15 @@ export class PlayedUpstreams implements LocalUpstreams {
   }
 }
 
-/** What a gateway of a test has heard of servers. */
+/** The events of servers that a gateway of a test received. */
 export class RecordedEvents implements UpstreamEvents {
   readonly heard: string[] = [];
-  /** Who watches which server. */
+  /** The clients that watch a server. */
   readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];
-  /** Those of them, as `server session`, whose node fell silent. */
+  /** Watching clients, as `server session`, whose node fell silent. */
   readonly silenced: string[] = [];
   readonly instancesGainedOf: string[] = [];
-  /** Servers of which another node has other lists now. */
+  /** Servers that another node now lists differently. */
   readonly listedElsewhereOf: string[] = [];
 
   notification(server: string, sessionId: string | null, message: Message): void {

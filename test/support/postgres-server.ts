@@ -22,7 +22,7 @@ export class PostgresServer implements AsyncDisposable {
   static async start(): Promise<PostgresServer> {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-postgres-'));
     chmodSync(folder, 0o755);
-    // It refuses to run as root, so root makes it run as the user that its package brought.
+    // PostgreSQL refuses to run as root, so root runs it as the user of its package.
     if (process.getuid!() === 0) execFileSync('chown', ['postgres', folder]);
     const server = new PostgresServer(folder, await freePort());
     const initdb = ['-D', server.#data, '-A', 'trust', '-U', 'trunkline', '-E', 'UTF8', '--locale=C', '--no-sync'];
@@ -36,7 +36,7 @@ export class PostgresServer implements AsyncDisposable {
     return this.urlAt(this.port);
   }
 
-  /** The same database by another port: that of a proxy. */
+  /** The URL of the same database on another port, that of a proxy. */
   urlAt(port: number): string {
     return `postgresql://trunkline@127.0.0.1:${port}/postgres`;
   }
@@ -62,7 +62,7 @@ export class PostgresServer implements AsyncDisposable {
     throw new Error(`PostgreSQL did not start: ${said}`);
   }
 
-  /** Connections are cut, as in a crash; what was committed is there when it runs again. */
+  /** Cuts all connections, as in a crash; committed data is there when it runs again. */
   async kill(): Promise<void> {
     const child = this.#process;
     this.#process = null;
@@ -82,7 +82,7 @@ export class PostgresServer implements AsyncDisposable {
   }
 }
 
-/** Debian keeps them out of PATH, one folder a version. */
+/** Debian keeps the programs out of PATH, in one folder for each version. */
 function program(name: string): string {
   if (!existsSync(VERSIONS)) return name;
   const newest = readdirSync(VERSIONS).sort((a, b) => Number(b) - Number(a))[0]!;

@@ -7,13 +7,13 @@ import { shellSpec, stdioBench } from './stdio-bench.ts';
 export interface CyclesResult {
   /** Processes started in all, grandchildren included. */
   readonly started: number;
-  /** Those that were still there in the end. */
+  /** Processes that still ran at the end. */
   readonly leaked: readonly number[];
   /** Longest time from the end of a cycle's server to the end of its last process. */
   readonly slowestMs: number;
 }
 
-/** What the server does about its end: go politely, ignore everything, have left family behind. Three processes each. */
+/** How the server reacts to its end: it exits, ignores it, or becomes another program. Three processes each. */
 const CHARACTERS = [
   `sleep 600 & sleep 600 & echo '{"up":1}'; read line`,
   `trap '' TERM; sleep 600 & sleep 600 & echo '{"up":1}'; while :; do read line || sleep 0.05; done`,

@@ -1,7 +1,7 @@
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { SseParser } from '../../src/protocol/sse-parser.ts';
 
-/** Whatever JSON says; tests look into it freely. */
+/** Any JSON; tests read its members without types. */
 export type Json = ReturnType<typeof JSON.parse>;
 
 export interface Reply {
@@ -17,7 +17,7 @@ export interface Event {
   readonly data: string;
 }
 
-/** A client without opinions: one request, on a connection of its own, and what came back. */
+/** Sends one request unchanged, on a connection of its own, and returns the answer. */
 export async function send(
   url: string,
   method: string,

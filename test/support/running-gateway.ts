@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { environmentOf } from './run-trunkline.ts';
 
-/** Long enough for a loaded machine; a gateway that says nothing for so long never will. */
+/** Long enough for a loaded machine; a gateway that is not ready by then has failed. */
 const START_MS = 60_000;
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 /** A gateway of the built package can run on another Node than its test. */
@@ -25,7 +25,7 @@ export interface GatewayOptions {
 
 /**
  * A gateway as a process of its own, as a user starts it, in a temporary folder that holds configuration and state.
- * `stop` ends it in good order, `kill` as a power cut would; `dispose` also removes the folder.
+ * `stop` shuts it down in order, `kill` ends it as a power cut would; `dispose` also removes the folder.
  */
 export class RunningGateway {
   readonly folder: string;
@@ -45,7 +45,7 @@ export class RunningGateway {
     });
   }
 
-  /** Of the control API. */
+  /** A token of the control API. */
   token(which: 'control' | 'exec'): string {
     return readFileSync(join(this.folder, 'data', `${which}.token`), 'utf8').trim();
   }

@@ -13,7 +13,7 @@ export interface SdkServer {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Path of a program of test/servers/go, built once with Go; a text why there is none here. */
+/** Path of a program of test/servers/go, built once with Go; the reason if it cannot be built here. */
 export async function goProgram(
   name: 'official' | 'mark3labs' | 'client',
 ): Promise<string | { readonly missing: string }> {
@@ -24,7 +24,7 @@ export async function goProgram(
   }
 }
 
-/** A server of test/servers/python with that release of the package mcp, installed once; a text why there is none here. */
+/** A server of test/servers/python with that release of the package mcp, installed once; the reason if that fails. */
 export async function pythonServer(
   file: string,
   release: string,

@@ -33,7 +33,7 @@ export class SessionRecordsBench {
   readonly #open: SharedSessionRecords[] = [];
   readonly #buses = new Map<string, Bus>();
   readonly #gone = new Set<string>();
-  /** Whose nodes hear no other, as without the bus. */
+  /** Names of nodes that see no other node, as without the bus. */
   readonly deaf = new Set<string>();
 
   async node(
@@ -65,13 +65,13 @@ export class SessionRecordsBench {
     return records;
   }
 
-  /** The others see that it is gone. */
+  /** The other nodes see that this node is gone. */
   leave(name: string): void {
     this.#gone.add(this.#buses.get(name)!.peer);
     this.#buses.delete(name);
   }
 
-  /** In steps: what waits next is known only when what it waits for has come. */
+  /** In steps, because a timer may begin only when an earlier one has ended. */
   async pass(ms: number): Promise<void> {
     await settled();
     for (let passed = 0; passed < ms; passed += 20) await this.clock.advance(20);

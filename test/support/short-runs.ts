@@ -18,7 +18,7 @@ export interface ShortRun {
   readonly connectMs: number;
   /** Each call, in the order of the servers. The first one on each starts a process. */
   readonly callMs: readonly number[];
-  /** What did not end well, in words; empty as it should be. */
+  /** The failures, in words; empty if there are none. */
   readonly problems: readonly string[];
 }
 
@@ -75,7 +75,7 @@ export function markedServers(mark: string, keys: object = {}): Record<string, o
   return Object.fromEntries(marked);
 }
 
-/** What the server processes of a gateway came to at most, looked at every few seconds. */
+/** The peak number and memory of a gateway's server processes, sampled every few seconds. */
 export interface ProcessPeak {
   processes: number;
   /** Resident, shared pages divided among those that share them. */

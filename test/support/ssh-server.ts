@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import type { SshSpec } from '../../src/model/server.ts';
 import { freePort } from './free-port.ts';
 
-/** What the tests of the ssh transport need of another host: a real sshd, or `FakeSsh`. */
+/** The other host in tests of the ssh transport: a real sshd, or `FakeSsh`. */
 export interface FarHost extends AsyncDisposable {
   /** Holds `user`, the key that is let in, and `stranger`, one that is not. */
   readonly folder: string;
@@ -40,7 +40,7 @@ export class SshServer implements FarHost {
     for (const key of ['host', 'user', 'stranger']) {
       execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(folder, key)]);
     }
-    // Where sshd runs as root it wants its folder of privilege separation, which its service file makes elsewhere.
+    // As root, sshd needs its folder for privilege separation, which its service file creates otherwise.
     if (userInfo().uid === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 });
     const port = await freePort();
     const settings = [

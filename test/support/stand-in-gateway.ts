@@ -1,5 +1,5 @@
 /**
- * A gateway reduced to its processes, for tests that kill it: starts servers under a reaper, says who they are, waits.
+ * A gateway reduced to its processes, for tests that kill it: starts servers under a reaper, prints its pid, waits.
  * Arguments: number of servers, mark, record file (may be missing).
  */
 import { systemClock } from '../../src/model/clock.ts';

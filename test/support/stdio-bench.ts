@@ -23,7 +23,7 @@ export function fixture(name: string): string {
   return fileURLToPath(new URL(`../fixtures/stdio/${name}`, import.meta.url));
 }
 
-/** What of a spec is another than usual; the environment in plain words. */
+/** Changes to the usual spec; the environment as plain texts. */
 export interface SpecChange extends Partial<Omit<StdioSpec, 'env'>> {
   readonly env?: Readonly<Record<string, string>>;
 }

@@ -3,7 +3,7 @@ import { Seeded } from '../chaos/seeded.ts';
 
 let made = 0;
 
-/** Nothing is jittered. Ids are as scattered as those of the system, other ones in each, and the same in every run. */
+/** Random without jitter. Ids are scattered like those of the system, differ per instance, and are the same in every run. */
 export function stillRandom(): Random {
   const ids = new Seeded(++made);
   return {

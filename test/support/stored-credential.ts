@@ -1,6 +1,6 @@
 import type { Credential } from '../../src/credentials/credential.ts';
 
-/** What a login has left, with the access token `canary`. */
+/** The stored credential of a login, with the access token `canary`. */
 export const CREDENTIAL = {
   url: 'https://mcp.example/mcp',
   authority: { metadata: { issuer: 'https://as.example' }, resource: null, scopes: null },

@@ -47,7 +47,7 @@ export class TaskClient {
     }
   }
 
-  /** How the call ended: `{ result }` or `{ error }`. What is asked on the way is answered with `answer`. */
+  /** How the call ended: `{ result }` or `{ error }`. Input requests on the way get `answer`. */
   async outcome(taskId: string, answer: object = {}): Promise<Json> {
     if (this.era === 'stateful') {
       this.wire.answer = () => answer;
@@ -64,7 +64,7 @@ export class TaskClient {
     return task.error === undefined ? { result: task.result, status: task.status } : { error: task.error };
   }
 
-  /** The error with which the task is unknown at last. */
+  /** Waits until the task is unknown; returns the error. */
   async gone(taskId: string): Promise<Json> {
     for (;;) {
       const { message } = await this.wire.request('tasks/get', { taskId });

@@ -27,7 +27,7 @@ export class TaskTablesBench {
   readonly #hub = new MemoryHub();
   readonly #records = new Map<Bus, SharedTaskRecords>();
   readonly #tables = new Map<Bus, TaskTable>();
-  /** Other nodes do not see these. */
+  /** Tables of nodes that other nodes do not see. */
   readonly unseen = new Set<TaskTable>();
 
   constructor(clock: FakeClock) {

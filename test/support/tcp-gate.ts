@@ -50,25 +50,25 @@ export class TcpGate implements AsyncDisposable {
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** Cuts every connection and takes none. */
+  /** Cuts every connection and accepts no new one. */
   shut(): void {
     this.#open = false;
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Connections stay, and nothing gets through in these directions: it arrives when the gate is opened, as over TCP. */
+  /** Keeps connections, and holds the data in these directions until the gate is opened, as TCP does. */
   hold(...directions: readonly Direction[]): void {
     for (const direction of directions) this.#held.add(direction);
     for (const line of this.#lines) if (this.#held.has(line.direction)) line.hold(true);
   }
 
-  /** Everything arrives so much later. */
+  /** Delays all data by this time. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
     for (const line of this.#lines) line.delayMs = delayMs;
   }
 
-  /** As it was in the beginning. */
+  /** Restores the initial state. */
   open(): void {
     this.#open = true;
     this.#held.clear();

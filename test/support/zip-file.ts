@@ -1,6 +1,6 @@
 import { crc32, deflateRawSync } from 'node:zlib';
 
-/** An entry as its bytes say, true or not; what is left out is as a packer writes it. */
+/** The values of an entry, true or not; missing ones are as a packer writes them. */
 export interface ZipEntry {
   readonly name: string;
   readonly data?: string | Buffer;
@@ -13,13 +13,13 @@ export interface ZipEntry {
   readonly extra?: Buffer;
   /** Name in front of the data, which readers of the directory do not look at. */
   readonly localName?: string;
-  /** Where the directory says that it is. */
+  /** Its offset in the directory. */
   readonly at?: number;
-  /** The data of the entry before it, once more. */
+  /** Uses the data of the previous entry. */
   readonly overlaps?: boolean;
 }
 
-/** A zip file with whatever a hostile packer could write. `count`: how many entries it says it has. */
+/** A zip file with any values that a hostile packer could write. `count`: the number of entries in its header. */
 export function zipFile(entries: readonly ZipEntry[], count = entries.length): Buffer {
   const pieces: Buffer[] = [];
   const directory: Buffer[] = [];

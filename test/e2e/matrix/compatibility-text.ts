@@ -10,7 +10,7 @@ official SDKs, to the server over HTTP and stdio, on the server's own endpoint a
 \`npm run generate\` generates this page from the table of the tests.
 `;
 
-/** `docs/reference/compatibility.md`, from the table that the tests go by. */
+/** `docs/reference/compatibility.md`, generated from the table that the tests use. */
 export function compatibilityText(): string {
   const notes: string[] = [];
   const features = (Object.keys(FEATURES) as Feature[]).map((feature) => [feature, table(feature, notes)] as const);

@@ -21,9 +21,9 @@ export const FEATURES = {
 } as const;
 export type Feature = keyof typeof FEATURES;
 
-/** Why a cell cannot work, and what is met instead. */
+/** Why a cell cannot work, and what the client gets instead. */
 export interface Impossible {
-  /** The JSON-RPC code that the client meets. */
+  /** The JSON-RPC code that the client gets. */
   readonly code: number;
   readonly why: string;
 }
@@ -42,7 +42,7 @@ const NO_CARRIER: Impossible = {
   why: '2026-07-28 has no message for an input request outside a call. If the client declared roots, the gateway answers a roots request with an empty list; it answers everything else with -32601. No other client is asked.',
 };
 
-/** Where a server of the revision has no such thing, there is nothing to try. */
+/** Whether servers of the revision have the feature. */
 export function exists(feature: Feature, server: MatrixRevision): boolean {
   if (feature === 'tasks') return server >= '2025-11-25';
   return feature !== 'outside' || !isStateless(server);

@@ -1,7 +1,7 @@
 import type { Json } from './matrix-client.ts';
 
 /**
- * The JSON-RPC error behind what an SDK throws. SDK 1 words it anew, and SDK 2 hides an error that came with an HTTP
+ * The JSON-RPC error behind what an SDK throws. SDK 1 changes its message, and SDK 2 hides an error that came with an HTTP
  * status of its own in the text of the answer.
  */
 export function rpcError(cause: unknown): Json {

@@ -11,18 +11,18 @@ import { Sdk2Client } from './sdk2-client.ts';
 
 const STDIO = resolve(import.meta.dirname, '../../fixtures/matrix/stdio.ts');
 
-/** The endpoints of a gateway with two servers behind, and which of the two is tried there. */
+/** The endpoints of a gateway in front of two servers, and the server that is tried at each. */
 const PLACES: readonly { readonly endpoint: string; readonly wire: Wire }[] = [
   ...WIRES.map((wire) => ({ endpoint: `/servers/${wire}/mcp`, wire })),
   ...WIRES.map((wire) => ({ endpoint: '/mcp', wire })),
 ];
 
-/** What the clients of the matrix meet: one gateway, or whatever is to behave like one. */
+/** The endpoint for the clients of the matrix: one gateway, or a setup that must behave like one. */
 export interface Stage {
   readonly mcpUrl: string;
-  /** For what a server can tell in no other way. */
+  /** For results that a server can report in no other way. */
   readonly folder: string;
-  /** What the server over each wire is called there, where that is not the wire. */
+  /** The name of the server over each wire, if it is not the name of the wire. */
   readonly names?: Readonly<Record<Wire, string>>;
   dispose(): Promise<void>;
 }

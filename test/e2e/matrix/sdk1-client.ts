@@ -22,7 +22,7 @@ export class Sdk1Client implements MatrixClient {
       this.asked.push({ method, params });
       return this.answering(method, params) as never;
     };
-    // In place of the SDK's own handler, which forgets a token at the answer: what came just before it would be lost.
+    // In place of the SDK's own handler, which forgets a token at the answer: progress just before it would be lost.
     this.#client.setNotificationHandler(ProgressNotificationSchema, ({ method, params }) =>
       this.heard.add(method, params),
     );

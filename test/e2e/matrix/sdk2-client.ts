@@ -8,7 +8,7 @@ import { TaskClient } from '../../support/task-client.ts';
 import { type Answering, Heard, type Json, type MatrixClient } from './matrix-client.ts';
 import { capabilitiesOf, isStateless, type MatrixRevision } from './revisions.ts';
 
-/** Any JSON passes: the cells look at what came, not at what the SDK thinks of it. */
+/** Accepts any JSON: the cells check the received message, not the SDK's view of it. */
 const ANYTHING = {
   '~standard': { version: 1, vendor: 'matrix', validate: (value: unknown) => ({ value }) },
 } as never;
@@ -18,7 +18,7 @@ const KNOWN_METHODS = [
   'resources/list_changed',
   'resources/updated',
   'message',
-  // In place of the SDK's own handler, which forgets a token at the answer: what came just before it would be lost.
+  // Replaces the SDK's own handler, which drops a token at the answer: progress just before it would be lost.
   'progress',
 ];
 const LISTS = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
@@ -29,7 +29,7 @@ export class Sdk2Client implements MatrixClient {
   readonly heard = new Heard();
   readonly asked: { readonly method: string; readonly params: Json }[] = [];
   answering: Answering = () => ({});
-  /** On the raw wire: SDK 2 has no word for the extension's results. */
+  /** Runs without the SDK: SDK 2 has no types for the results of the extension. */
   task: MatrixClient['task'] = null;
   readonly #client: Client;
   readonly #listens: { close(): Promise<void> }[] = [];
@@ -62,7 +62,7 @@ export class Sdk2Client implements MatrixClient {
     }
   }
 
-  /** Over HTTP+SSE where the revision knows nothing else. */
+  /** Connects over HTTP+SSE if the revision has no other HTTP transport. */
   static async connect(revision: MatrixRevision, mcpUrl: string): Promise<Sdk2Client> {
     const client = new Sdk2Client(revision);
     const transport =
@@ -79,7 +79,7 @@ export class Sdk2Client implements MatrixClient {
     return client;
   }
 
-  /** Fails with the error as it was on the wire: the SDK makes -32602 of -32002. */
+  /** Fails with the error as it was on the wire: the SDK turns -32002 into -32602. */
   async request(method: string, params: Json, signal?: AbortSignal): Promise<Json> {
     try {
       return await this.#client.request({ method, params }, ANYTHING, signal === undefined ? {} : { signal });

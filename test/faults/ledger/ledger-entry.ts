@@ -1,17 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** One execution. `call` is the id that the client put into the tool's arguments, `session` what it named its session. */
+/** One execution. `call` is the id that the client put into the tool's arguments, `session` its name for its session. */
 export interface Executed {
   readonly event: 'executed';
   readonly call: string;
   readonly tool: string;
   readonly pid: number;
   readonly session?: string;
-  /** The fencing token that the process was started under; of a lone node, and behind a URL, there is none. */
+  /** The fencing token that the process was started under; absent on a single node and behind a URL. */
   readonly epoch?: string;
   /** When that process began, by the wall clock. */
   readonly bornAt?: number;
-  /** When it was written, by the wall clock. */
+  /** When the entry was written, by the wall clock. */
   readonly at?: number;
 }
 
@@ -24,7 +24,7 @@ export type LedgerEntry =
   | { readonly event: 'pinged'; readonly pid: number }
   | { readonly event: 'started'; readonly pid: number };
 
-/** The ledger as far as it is written; a line that is being written is not there yet. */
+/** The complete lines of the ledger; a line that is still being written is left out. */
 export function readLedger(path: string): LedgerEntry[] {
   if (!existsSync(path)) return [];
   const lines = readFileSync(path, 'utf8').split('\n');

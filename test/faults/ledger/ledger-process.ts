@@ -39,12 +39,12 @@ export class LedgerHttpProcess {
     return `http://127.0.0.1:${this.port}/mcp`;
   }
 
-  /** Stops it, or lets it go on. */
+  /** Suspends or continues the process. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#child.kill(signal);
   }
 
-  /** Also when it is gone already. */
+  /** Kills the process, which may have exited already. */
   kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     return this.#gone;

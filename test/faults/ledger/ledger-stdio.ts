@@ -15,7 +15,7 @@ const wire: Wire = {
   stopReading: () => {
     lines.pause();
     process.stdin.pause();
-    // Alive, and deaf.
+    // The process stays alive and reads nothing.
     setInterval(() => {}, 60_000);
   },
 };

@@ -6,7 +6,7 @@ import type { LedgerFile } from './ledger-file.ts';
 /** How a tool reaches its caller, and how the server misbehaves on its wire. */
 export interface Wire {
   answer(message: Rpc, result: Record<string, unknown>): void;
-  /** Bytes that are no answer of ours, as they are. */
+  /** Writes bytes that are no regular answer, as they are. */
   write(bytes: string | Buffer): void;
   stopReading(): void;
 }
@@ -149,7 +149,7 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
   }
 }
 
-/** Written before anything else happens, however slow the reader is. */
+/** Writes all data synchronously, however slow the reader is. */
 export function writeWhole(fd: number, data: string | Buffer): void {
   let bytes = typeof data === 'string' ? Buffer.from(data) : data;
   while (bytes.length > 0) {

@@ -3,27 +3,27 @@ import type { ClusterWorld } from '../../chaos/cluster-world.ts';
 import type { Attempt } from '../ledger/history.ts';
 import type { LedgerClient } from '../ledger/ledger-client.ts';
 
-/** How long the slow half of the calls take: so that many are in flight whatever happens when. */
+/** Duration of the slow half of the calls, so that many calls are in flight at any time. */
 const SLOW_MS = 400;
 /**
- * Between two calls of a client: 64 of them make some two hundred a second, as many as G8 asks for. What tries a cluster on
- * two cores is not to take them from it. Who waits to be served again makes no pause.
+ * Pause between two calls of a client: 64 clients make some two hundred calls a second, as many as G8 asks for, and leave
+ * two cores to the cluster. A client that waits to be served again makes no pause.
  */
 const PAUSE_MS = 100;
-/** A client that was refused does not hammer. */
+/** Pause of a client after a call without a result. */
 const REST_MS = 20;
 
-/** One client of one server, which calls without end and takes note of what it hears. */
+/** One client of one server, which calls all the time and records when it is served again. */
 export class Caller {
   readonly server: string;
   readonly client: LedgerClient;
   /** The first result of a call that was begun after `since`; null until then. */
   usableAt: number | null = null;
-  /** What that call was named. */
+  /** The name of that call. */
   usableBy = '';
-  /** Since then something else than a result came. */
+  /** Whether a call ended without a result since then, before the first result. */
   troubled = false;
-  /** From here on only quick calls, until there was a result. */
+  /** From then on the client makes only quick calls, until the first result. */
   #since = Number.POSITIVE_INFINITY;
   #running = true;
   #loop: Promise<void> = Promise.resolve();
@@ -37,7 +37,7 @@ export class Caller {
     this.#loop = this.#live();
   }
 
-  /** Something has happened: how long is it until this client is served? */
+  /** Records when this client is served by a call that began after `since`. */
   watch(since: number): void {
     this.#since = since;
     this.usableAt = null;
@@ -70,7 +70,7 @@ export class Caller {
   }
 }
 
-/** So many clients: of every four one has processes of its own, one shares the singleton, two need no lease. */
+/** Servers of the clients: of every four one has processes of its own, one shares the singleton, two need no lease. */
 const SERVERS = ['own', 'single', 'shared', 'modern', 'old', 'single', 'shared', 'old'] as const;
 
 /** Opens them one after the other, each with a first call. */

@@ -7,14 +7,14 @@ import { eventually, NatsCluster } from '../../support/nats-cluster.ts';
 import type { NatsServer } from '../../support/nats-server.ts';
 import { WireClient } from '../../support/wire-client.ts';
 
-/** At least, and until every node renews its lease again. */
+/** The test watches at least this long, and until every node renews its lease again. */
 const WATCHED_MS = 16_000;
 /** nats-server 2.9 takes up to 30 s after the loss of a disk. */
 const LONGEST_MS = 60_000;
 const LOOK_MS = 250;
 const BACK_MS = 3_000;
 const EVERY_MS = 50;
-/** By then each lease names its witnesses. */
+/** After this time each lease names its witnesses. */
 const SETTLED_MS = 1_500;
 
 export interface LeaderLossOptions {
@@ -23,7 +23,7 @@ export interface LeaderLossOptions {
   readonly program?: string;
   /** Default: three. */
   readonly nodes?: 2 | 3;
-  /** The last node dies with the server, as they do where they share a machine. */
+  /** The last node dies with the server, as if they shared a machine. */
   readonly withNode?: boolean;
 }
 
@@ -44,7 +44,7 @@ export interface LeaderLossResult {
   readonly replaced: number;
 }
 
-/** The server of NATS that leads the stream of the leases is killed, while clients call at all nodes. */
+/** Kills the NATS server that leads the stream of the leases, while clients call at all nodes. */
 export async function leaderLoss({
   disk,
   program,
@@ -131,7 +131,7 @@ export async function leaderLoss({
 /** How old the leases of these nodes are. */
 class Leases {
   readonly #nodes: readonly NodeProcess[];
-  /** Of all nodes, now. */
+  /** The age of the oldest lease, now. */
   oldestMs = Number.POSITIVE_INFINITY;
   longestMs = 0;
 
@@ -165,7 +165,7 @@ class Watched {
     await sleep(EVERY_MS);
   }
 
-  /** Again and again. */
+  /** Repeats the call until the watch is over. */
   async call(kind: string, once: () => Promise<Answer>): Promise<void> {
     while (!this.over) {
       const from = performance.now();

@@ -8,7 +8,7 @@ import { allKnown, inWords } from './world-facts.ts';
 
 export interface CutOptions {
   readonly seed: number;
-  /** What does not get through between a node and NATS, one after the other, each at another node. */
+  /** The directions blocked between a node and NATS, one cut after the other, each at another node. */
   readonly cuts: readonly (readonly Direction[])[];
   readonly cutMs: number;
   readonly clients: number;
@@ -17,7 +17,7 @@ export interface CutOptions {
 
 export interface CutResult {
   readonly calls: number;
-  /** From the cut until the node says that it is not ready. */
+  /** From the cut until the node reports that it is not ready. */
   readonly fencedMs: readonly number[];
   /** From the end of the cut until all nodes are ready and know each other. */
   readonly backMs: readonly number[];

@@ -1,21 +1,21 @@
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 
-/** How often it asks each node whether it is ready; load balancers do about once a second. */
+/** Interval of the readiness checks of each node; load balancers check about once a second. */
 const LOOK_MS = 1_000;
 
 /** A node as the proxy knows it. */
 export interface Backend {
-  /** Its origin, now: a node that was restarted has another one. */
+  /** Its current origin: a restart of the node changes it. */
   readonly origin: () => string;
 }
 
 /**
- * A plain proxy as people have it in front of nodes: requests go to the next node that says it is ready, over connections
- * that are kept. A connection that is refused costs the client nothing; a request that was sent is never sent again.
+ * A plain proxy in front of nodes: requests go to the next node that reports that it is ready, over kept connections. After
+ * a refused connection the proxy tries the next node; a request that was sent is never sent again.
  */
 export class ReadyProxy implements AsyncDisposable {
-  /** What it had to answer itself, and why: calls that failed on the way. */
+  /** The reasons of the errors that the proxy answered itself: calls that failed on the way. */
   readonly failures: string[] = [];
   readonly #backends: readonly Backend[];
   readonly #ready: boolean[];
@@ -114,7 +114,7 @@ export class ReadyProxy implements AsyncDisposable {
   }
 }
 
-/** What is meant for one hop is not passed on. */
+/** Removes hop-by-hop headers. */
 function onward(rawHeaders: readonly string[]): string[] {
   const kept: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -8,7 +8,7 @@ export interface Child {
   readonly pid: number;
 }
 
-/** Whether every node that runs knows that all are there and ready. */
+/** Whether all nodes run, and each of them sees all nodes as ready. */
 export async function allKnown({ running, nodes: places }: ClusterWorld): Promise<boolean> {
   if (running.length < places.length) return false;
   const views = await Promise.all(
@@ -27,7 +27,7 @@ export async function childrenOf(node: NodeProcess): Promise<Child[]> {
   );
 }
 
-/** What it knows of servers, wherever they are: equal on all nodes that agree. */
+/** The node's view of all nodes and servers: equal on all nodes that agree. */
 export async function registryOf(node: NodeProcess): Promise<string> {
   const { nodes } = await node.control<{ nodes: { id: string; state: string; servers: string[] }[] }>('/api/v1/nodes');
   const { servers } = await node.control<{ servers: { name: string }[] }>('/api/v1/servers');

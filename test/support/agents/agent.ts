@@ -18,18 +18,18 @@ export interface AgentPlaces {
   readonly home: string;
 }
 
-/** A client that people use, run without a screen. It knows the gateway by what `trunkline link` wrote, under the name `tl`. */
+/** A client that people use, run without a screen. It finds the gateway by the entry `tl` that `trunkline link` wrote. */
 export interface Agent {
   readonly name: string;
   /** What `trunkline link` calls it. */
   readonly client: string;
   /** Its program, in `node_modules` of test/peers. */
   readonly program: string;
-  /** By what name it offers a tool of the gateway to its model. */
+  /** The name under which it offers a tool of the gateway to its model. */
   readonly offers: (tool: string) => string;
   /** What the names of all tools of the gateway begin with. */
   readonly prefix: string;
-  /** By path in the home folder. */
+  /** Files to write, by path in the home folder. */
   readonly files: (places: AgentPlaces) => Readonly<Record<string, object | string>>;
   readonly command: (places: AgentPlaces) => readonly [string, ...string[]];
   readonly env: (places: AgentPlaces) => Readonly<Record<string, string>>;

@@ -15,7 +15,7 @@ const CLAUDE_CODE: Agent = {
     ANTHROPIC_API_KEY: 'stand-in',
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
-    // It offers the tools themselves and not a tool that searches them.
+    // The agent then offers the tools themselves and not a tool that searches them.
     ENABLE_TOOL_SEARCH: 'false',
   }),
 };

@@ -74,7 +74,7 @@ export class AppHost {
     return host;
   }
 
-  /** Errors that nothing in the page, or in an app, has caught. */
+  /** Uncaught errors of the page and of its apps. */
   get errors(): readonly string[] {
     return this.#errors;
   }

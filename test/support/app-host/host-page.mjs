@@ -1,6 +1,6 @@
 /**
  * A host of MCP Apps in a browser, as small as one can be: one client of one endpoint, and for every tool that is called an
- * `AppBridge` of the official SDK with its app in a frame. As the specification wants it, a call of an app goes on only
+ * `AppBridge` of the official SDK with its app in a frame. As the specification requires, a call of an app goes on only
  * for a tool that the server lists, and that apps may call.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -14,7 +14,7 @@ const client = new Client(HOST, {
 });
 let tools = new Map();
 
-/** What became of the apps, by tool. */
+/** The state of the apps, by tool. */
 window.apps = {};
 
 window.connect = (url) => client.connect(new StreamableHTTPClientTransport(new URL(url)));
@@ -68,7 +68,7 @@ window.openApp = async (name, input, sandboxUrl) => {
   await bridge.sendToolResult(app.result);
 };
 
-/** The client for one app's bridge, which notes what the app asks of the server and what came of it. */
+/** The client for one app's bridge; it records the app's requests to the server and their results. */
 function forwarding(app) {
   const request = async (message, ...rest) => {
     const noted = { method: message.method, params: message.params };

@@ -7,7 +7,7 @@ import type { AppHost } from './app-host.ts';
 const INSTALL_MS = 240_000;
 const SHOWN_MS = 20_000;
 
-/** One of the official app servers, with what its app shows and asks for where no other machine can be reached. */
+/** One of the official app servers, with what its app shows and requests without access to other machines. */
 export interface OfficialApp {
   /** `@modelcontextprotocol/server-{name}`. */
   readonly name: string;
@@ -16,17 +16,17 @@ export interface OfficialApp {
   /** `folder` is where the packages are installed. */
   readonly input?: (folder: string) => object;
   readonly args?: (folder: string) => readonly string[];
-  /** A selector of what is there once the result is shown. */
+  /** Matches an element that is there once the result is shown. */
   readonly shows: string;
   /** The button that makes the app call. */
   readonly press?: string;
-  /** What the app asks for by its own name, as it has to come to the gateway. */
+  /** The tool or resource that the app requests, by its own name. */
   readonly asks?: string;
   /** What cannot be tried here, because it needs another machine. */
   readonly lacks?: string;
-  /** The app says so instead of connecting to its host. */
+  /** The error of an app that does not connect to its host. */
   readonly refuses?: string;
-  /** With this error of its server in place of a result. */
+  /** The error that its server returns in place of a result. */
   readonly expectedError?: string;
 }
 
@@ -101,7 +101,7 @@ export interface InstalledApps {
   dispose(): void;
 }
 
-/** Installs the servers with npm; the reason where that fails. */
+/** Installs the servers with npm. Returns the reason if that fails. */
 export async function installApps(apps: readonly OfficialApp[]): Promise<InstalledApps | string> {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-apps-'));
   const dispose = () => rmSync(folder, { recursive: true, force: true });
@@ -128,7 +128,7 @@ export async function installApps(apps: readonly OfficialApp[]): Promise<Install
   };
 }
 
-/** null where all went well. */
+/** Returns null on success, else the reason. */
 async function npmInstall(cwd: string, packages: readonly string[]): Promise<string | null> {
   const args = [
     'install',
@@ -155,7 +155,7 @@ async function npmInstall(cwd: string, packages: readonly string[]): Promise<str
   return code === 0 ? null : `npm install ended with ${code}: ${said.slice(-500)}`;
 }
 
-/** Opens the apps one after another and leaves all open; then each is to show its result, and get what it asks for. */
+/** Opens the apps one after another and leaves all open; then each must show its result, and get its request answered. */
 export async function problemsOf(
   host: AppHost,
   apps: readonly OfficialApp[],
@@ -207,7 +207,7 @@ async function problemOf(host: AppHost, app: OfficialApp): Promise<string | null
   }
 }
 
-/** Names of these tools fit, so that the exposed one is known beforehand. */
+/** The names of these tools are not shortened, so that the exposed name is known beforehand. */
 function exposedTool({ name, tool }: OfficialApp): string {
   return `${name}__${tool}`;
 }

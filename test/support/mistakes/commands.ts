@@ -1,4 +1,4 @@
-/** A command line, beside a gateway that has the server `good` of its file; the place is the word that the answer repeats. */
+/** A command line beside a gateway whose file has the server `good`; `place` is the word that the answer repeats. */
 export type CommandMistake = readonly [
   words: readonly string[],
   cause: RegExp,

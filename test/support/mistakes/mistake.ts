@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 
-/** What the answer to a mistake must hold: why, where, and what to do. */
+/** What the answer to a mistake must contain: cause, place and remedy. */
 export interface Held {
   readonly cause: RegExp;
   readonly place: RegExp;
   readonly remedy: RegExp;
 }
 
-/** What no answer may hold: a stack, or words of the language that the product is written in. */
+/** What no answer may contain: stack traces and error texts of JavaScript. */
 const NEVER = [
   /^\s+at .+:\d+:\d+\)?$/m,
   /internal error/i,

@@ -2,7 +2,7 @@ import { WireClient } from '../wire-client.ts';
 
 const CHANGED = 'notifications/tools/list_changed';
 
-/** A client that comes while servers start: it lists the tools once, and again only when it hears that they changed. */
+/** A client that connects while servers start: it lists the tools once, and again only when notified of a change. */
 export class ColdClient {
   readonly #client: WireClient;
   #stream: { drop(): void; message(): Promise<{ method: string } | null> } | null = null;

@@ -5,20 +5,20 @@ import { RecordingRelay } from '../recording-relay.ts';
 import type { Published } from './published.ts';
 import { SDK_CLIENTS } from './sdk-clients.ts';
 
-/** What the first client of a kind saw. */
+/** The result of the first client of a kind. */
 export interface FirstList {
   /** Names of the tools in the first list that the gateway gave it. */
   readonly delivered: readonly string[];
-  /** What the client knows of all that it was given, where it has rules of its own. */
+  /** The delivered tools that the client does not offer, by rules of its own. */
   readonly leftOut: readonly string[];
-  /** In words; empty as it should be. */
+  /** Descriptions; empty if all went well. */
   readonly problems: readonly string[];
 }
 
 /** A kind of client: an agent with a stand-in for its model, or a program with an official SDK. */
 export interface ClientKind {
   readonly name: string;
-  /** Has to be done before there is no network. False where the client cannot be had. */
+  /** Must run while there is a network. Resolves to false if the client is not available. */
   prepare(): Promise<boolean>;
   /** Connects, lists, and calls one tool of each server that has a call; `expected` has to be in the first list. */
   first(mcpUrl: string, servers: readonly Published[], expected: readonly string[]): Promise<FirstList>;

@@ -42,7 +42,7 @@ export const PUBLISHED: readonly Published[] = [
     call: { tool: 'read_graph', args: {}, answer: 'entities' },
   },
   {
-    // The newest one, as in most configurations: it asks its registry at every start.
+    // The latest version, as in most configurations: its start asks the registry every time.
     name: 'thinking',
     era: 'stateful',
     runs: 'npx',
@@ -81,7 +81,7 @@ export const PUBLISHED: readonly Published[] = [
     args: () => ['mcp-server-time@2026.10.19'],
     call: { tool: 'get_current_time', args: { timezone: 'UTC' }, answer: 'UTC' },
   },
-  // The newest one, as above.
+  // The latest version, as above.
   { name: 'git', era: 'stateless', runs: 'uvx', args: () => ['mcp-server-git@latest'] },
   {
     name: 'fetch',

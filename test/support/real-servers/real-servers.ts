@@ -33,7 +33,7 @@ export class RealServers {
   readonly env: Readonly<Record<string, string>>;
   readonly #bin: string;
 
-  /** The reason, where the programs are not there. */
+  /** Resolves with the reason if a program is missing. */
   static async prepare(published: readonly Published[], mark: string): Promise<RealServers | string> {
     const uv = await uvFolder();
     if (uv === null) return 'uv could not be installed from PyPI';
@@ -78,7 +78,7 @@ export class RealServers {
     return counts;
   }
 
-  /** What each server says without a gateway between, to a client without capabilities. */
+  /** Era and tools of each server without a gateway, for a client without capabilities. */
   async asked(): Promise<Asked> {
     const eras: Record<string, Era> = {};
     const tools: string[] = [];

@@ -17,7 +17,7 @@ export interface SdkRun {
 
 export interface SdkClient {
   readonly name: string;
-  /** Has to be there before the client is used without a network. False where it cannot be had. */
+  /** Installs the client, for its use without a network. Resolves with false if that fails. */
   prepare(): Promise<boolean>;
   run(url: string, calls: readonly AgentCall[]): Promise<SdkRun>;
 }

@@ -6,7 +6,7 @@ export interface ToolUse {
   readonly input: object;
 }
 
-/** What an agent asks a model. */
+/** A request of an agent to a model. */
 export interface Asked {
   /** Names of the tools that it offers. */
   readonly offered: readonly string[];
@@ -14,7 +14,7 @@ export interface Asked {
   readonly results: readonly string[];
 }
 
-/** The interface of a model's provider, as far as an agent needs it that calls one tool after the other. */
+/** The part of the API of a model's provider that an agent needs to call one tool after the other. */
 export interface Dialect {
   speaks(path: string): boolean;
   read(body: string): Asked;

@@ -3,7 +3,7 @@ import { type Dialect, event } from './dialect.ts';
 interface Tool {
   readonly type: string;
   readonly name?: string;
-  /** Of a namespace. */
+  /** The tools of a namespace. */
   readonly tools?: readonly { readonly name: string }[];
 }
 

@@ -9,7 +9,7 @@ const DIALECTS = [MESSAGES, RESPONSES, GENERATE_CONTENT];
 
 /**
  * A stand-in for a model behind the interfaces of Anthropic, OpenAI and Google: it calls the given tools one after the
- * other, then says it is done. What the agent offered and what the tools answered is kept for the test to look at.
+ * other, then says it is done. It keeps the tools that the agent offered and their results for the test.
  */
 export class StandInModel {
   readonly url: string;
@@ -58,7 +58,7 @@ export class StandInModel {
     for (const name of offered) this.offered.add(name);
     if (offered.length > 0) this.firstOffered ??= offered;
     this.results.splice(0, this.results.length, ...results);
-    // Requests without tools are the agent's side errands (titles and the like).
+    // Requests without tools are side requests of the agent, for titles for example.
     dialect.write(response, offered.length === 0 ? undefined : this.#script[results.length], body);
   }
 }
