@@ -128,6 +128,19 @@ test('unlink leaves a server that the user has added under the name of a replace
   assert.deepEqual(servers('cursor'), { a: own });
 });
 
+test('unlink does not put back a server that the user added again before a later link, and removed', async (t) => {
+  const { run, servers, fileOf } = user(t, { cursor: BEFORE.cursor });
+  await run('link cursor --replace --yes');
+  const { tl } = servers('cursor');
+  writeFileSync(fileOf('cursor'), JSON.stringify({ mcpServers: { tl, a: { command: 'new' } } }));
+  await run('link cursor --name work --yes');
+  const { work } = servers('cursor');
+  writeFileSync(fileOf('cursor'), JSON.stringify({ mcpServers: { tl, work } }));
+  await run('unlink cursor --name work --yes');
+  assert.doesNotMatch(await run('unlink cursor --yes'), /replaced/);
+  assert.deepEqual(servers('cursor'), {});
+});
+
 test('unlink puts back a server whose name link took, and leaves all as it is where the user refuses', async (t) => {
   const own = { url: 'https://other.example/mcp', headers: { 'X-Key': 'k' } };
   const { run, servers, text, fileOf } = user(t, { cursor: JSON.stringify({ mcpServers: { tl: own } }) });

@@ -71,7 +71,10 @@ export class Links {
     // With --replace the others are gone.
     const others = (known?.entries ?? []).filter(({ name }) => name !== as.name && entryIn(text, client, name));
     const taken = replacedBy(before, text, client, known?.entries ?? [], as.name);
-    const earlier = (known?.replaced ?? []).filter(({ name }) => !taken.some((one) => one.name === name));
+    // A server of one of these names that is there again is the user's, who may remove it.
+    const ours = (name: string): boolean => known?.entries.some((one) => one.name === name) === true;
+    const isGone = (name: string): boolean => ours(name) || entryIn(textOf(before), client, name) === undefined;
+    const earlier = (known?.replaced ?? []).filter(({ name }) => isGone(name));
     const replaced = [...earlier, ...taken];
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     this.#put(id, { file, before: first, after: digestOf(Buffer.from(text)), entries: [...others, as], replaced });

@@ -91,6 +91,12 @@ test('restart asks the gateway for nothing if the next one would not start', asy
   assert.deepEqual(await restart(JSON.stringify(keyed), variables), { said: 'it stays', requests: 1 });
 });
 
+test('restart accepts a port of the file that equals the usual control port, which the gateway does not have', async (t) => {
+  const { restart } = await background(t, ['--data-dir', 'data', 'trunkline.json']);
+  const file = JSON.stringify({ ...GOOD, listen: { port: 4271 } });
+  assert.deepEqual(await restart(file), { said: 'it stays', requests: 1 });
+});
+
 test('restart checks the options and the command that the gateway was started with', async (t) => {
   const command = ['--env', 'A_TOKEN', '--', 'fs-server', '--port', 'x'];
   const { restart } = await background(t, ['--data-dir', 'data', '--host', '0.0.0.0', ...command]);

@@ -62,7 +62,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
     throw usage(`${where}; ${how}; one server: trunkline restart <server>`);
   }
   const next = { ...input, terminal: { ...input.terminal, cwd, ask: null } };
-  await checkWords(input, next, words).catch((error: unknown) => {
+  await checkWords(input, next, running.instance).catch((error: unknown) => {
     if (!(error instanceof CommandError) && !(error instanceof CommanderError)) throw error;
     const left = `the gateway ${gatewayName(running)} (pid ${pid}) was left as it is: it would not start again`;
     throw usage(`${left}\n${error.message}`, { cause: error });
@@ -138,8 +138,13 @@ export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: 
   return serverCommand.length === 0 ? words : [...words, '--', ...serverCommand];
 }
 
-/** Reads what a start of `next` with these words would read. Throws what would refuse it. */
-async function checkWords(input: CommandInput, next: CommandInput, words: readonly string[]): Promise<void> {
+/** Reads what a start of `next` with the words of this gateway would read. Throws what would refuse it. */
+async function checkWords(
+  input: CommandInput,
+  next: CommandInput,
+  instance: RunningGateway['instance'],
+): Promise<void> {
+  const words = instance.words ?? [];
   const cut = words.concat('--').indexOf('--');
   const start = new Command('start')
     .exitOverride()
@@ -155,7 +160,10 @@ async function checkWords(input: CommandInput, next: CommandInput, words: readon
   const given = { file: start.args[0], serverCommand: words.slice(cut + 1), flags, terminal };
   const load = loadOptions(given, hasStoredServers(flags.dataDir, terminal));
   const { checkStart } = await import('../check.ts');
-  await checkStart(load, input);
+  // Where neither flags nor files name ports, the next gateway has those of this one, which are taken until it ends.
+  const [port, controlPort] = [instance.mcpUrl, instance.controlUrl].map((one) => Number(new URL(one).port));
+  const usual = port && controlPort ? { usual: { port, controlPort } } : {};
+  await checkStart({ ...load, overrides: { ...load.overrides, ...usual } }, input);
 }
 
 /** Starts the process and waits until it listens. Rejects with the output of the process if it ends before. */

@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import { counted } from '../../model/counted.ts';
 import { printable } from '../../model/printable.ts';
-import { isReady } from '../../model/server-state.ts';
+import { isReady, isSettled } from '../../model/server-state.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -22,7 +22,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
     const shown = all.filter((tool) => server === undefined || tool.server === server);
     const down = statuses.filter((status) => !isReady(status));
     const named = down.find(({ name }) => name === server);
-    if (named !== undefined && shown.length === 0) throw unlisted(named);
+    if (named !== undefined && shown.length === 0 && isSettled(named)) throw unlisted(named);
     if (flags.json === true) {
       const items = shown.map(
         ({ definition, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"definition":${definition}}`,
@@ -39,7 +39,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
         terminal.out(`${renamed}${printable(toolSignature(JSON.parse(tool.definition) as ToolDefinition))}\n\n`);
       }
     }
-    for (const one of server === undefined ? down : []) {
+    for (const one of server === undefined ? down : down.filter(({ name }) => name === server)) {
       if (listed.has(one.name) && !needsAttention(one)) continue;
       terminal.err(`not ready: ${serverLine(one, one.name.length, Date.now()).trimStart()}\n`);
     }

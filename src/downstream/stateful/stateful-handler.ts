@@ -90,6 +90,9 @@ export class StatefulHandler {
     const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
     if (this.#deps.draining()) return sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
+    // After a restart a stream comes first, and subscriptions are made again for it.
+    if (session.client.forwarded === undefined)
+      session.forwards(this.#deps.endpoints.forwardedOf(session.endpoint, context.headers));
     if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
     return this.#resumption.resume(context, session, lastEventId);
   }

@@ -315,8 +315,10 @@ export class StdioBridge {
       );
       if (outcome === ABORTED || outcome.status === 405) return;
       if (outcome.status === 404) {
+        const opensThis = this.#reopening !== null;
         await this.#reopen(session);
-        return;
+        // The session that was being opened is lost too: it is replaced next.
+        if (!opensThis || this.#session !== session) return;
       }
       lastEventId = outcome.status === 400 ? null : (outcome.lastEventId ?? lastEventId);
       await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
