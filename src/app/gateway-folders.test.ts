@@ -21,7 +21,7 @@ test('a named data folder with `~/` is in the home folder, and one of another us
   const named = (dataDir: string) => gatewayFolder(dataDir, { files: [], cwd: home, env: { HOME: home } }).path;
   assert.equal(named('~/tl'), join(home, 'tl'));
   assert.equal(named('~'), home);
-  assert.equal(named('~somebody/tl'), resolve('~somebody/tl'));
+  assert.equal(named('~other/tl'), resolve('~other/tl'));
 });
 
 test('a file is known by the real path of its folder; what it links to may serve several projects', (t) => {

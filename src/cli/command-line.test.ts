@@ -148,7 +148,7 @@ test('--data-dir overrides its variable, before the name of the command and afte
   for (const [words, folder] of [
     [[], join(homedir(), 'of-systemd')],
     [['--data-dir=~/of-bash'], join(homedir(), 'of-bash')],
-    [['--data-dir', '~somebody/x'], '~somebody/x'],
+    [['--data-dir', '~other/x'], '~other/x'],
   ] as const) {
     const { err } = await run('top', ...words);
     assert.ok(err.includes(`no gateway runs for ${folder};`), err);

@@ -28,7 +28,7 @@ for (const [how, make] of Object.entries(KINDS)) {
     assert.deepEqual([before.open('c', old), before.open('c', anew)], ['text', null]);
     assert.deepEqual([after.open('c', old), after.open('c', anew)], [null, 'text']);
     assert.deepEqual([second.outdated?.('c', old), second.outdated?.('c', anew)], [true, false]);
-    assert.equal(second.outdated?.('c', 'nobody’s'), false, 'text that no key opens cannot be sealed anew');
+    assert.equal(second.outdated?.('c', 'nobody’s'), false, 'text that no key opens cannot be sealed again');
     assert.equal(after.outdated, undefined);
   });
 }

@@ -76,7 +76,7 @@ for (const changes of [0, 1, 5, 8, 11]) {
   });
 }
 
-test('check:I7 fault:F21 a record whose token is being exchanged is sealed anew after the exchange; two changes at once lose nothing', async (t) => {
+test('check:I7 fault:F21 a record whose token is being exchanged is sealed again after the exchange; two changes at once lose nothing', async (t) => {
   const { open, keyLines } = folderOf(t);
   const { of, keys } = open();
   const exchangeUntil = systemClock.wall() + 60_000;

@@ -115,3 +115,18 @@ test('goal:G18 requests that wait for their session keep the values of their own
     ['"red"', 'red'],
   ]);
 });
+
+test('a stream that comes first after a restart gives its session the forwarded headers', async (t) => {
+  const state = store(t);
+  const first = await DownstreamRig.start({ state });
+  const headers = await first.session();
+  await first.post(call(1, 'tools/list'), headers);
+  const { sessionId } = first.core.ran.at(-1)!.client;
+  const second = await successor(t, first, state);
+  const [[name, memory]] = [...second.desired.servers] as [[string, Server]];
+  const apart = { credentials: false, headers: { 'x-team': 'X-Tenant' } };
+  second.desired = { ...second.desired, servers: new Map([[name, { ...memory, callerSeparation: apart }]]) };
+  await second.listen({ ...headers, 'x-team': 'red' });
+  const { client } = second.downstream.sessions.get(sessionId!)!;
+  assert.equal(client.forwarded?.['x-team'], 'red');
+});
